@@ -14,6 +14,16 @@ answer=$({example} "$@")
 if [ "$1" = launch ] && mkdir {once} 2>/dev/null; then kill -9 $PPID; sleep 30; fi
 echo "$answer"
 """
+LIES_ABOUT_IDS = """#!/bin/bash
+# Answers its second launch with the id of the machine that its first launch made.
+answer=$({example} "$@")
+if [ "$1" = launch ] && ! mkdir {once} 2>/dev/null; then
+  answer=$(sed "s/\\"id\\": *\\"[^\\"]*\\"/\\"id\\": \\"$(cat {once}/id)\\"/" <<<"$answer")
+elif [ "$1" = launch ]; then
+  sed 's/.*"id": *"\\([^"]*\\)".*/\\1/' <<<"$answer" >{once}/id
+fi
+echo "$answer"
+"""
 
 
 def config(executable: Path, machines: Path) -> str:
@@ -54,6 +64,19 @@ def test_a_launch_whose_answer_was_lost_with_the_server_makes_no_second_machine(
     site.start()
     until(lambda: len(site.nodes("running")) == 2, "the provision to go on")
     assert len(list(machines.glob("*/pid"))) == 2
+
+
+def test_an_executable_that_names_a_machine_twice_gets_no_machine_handed_out_twice(
+    make_site: Callable[..., Site], tmp_path: Path
+) -> None:
+    machines = tmp_path / "machines"
+    text = LIES_ABOUT_IDS.format(example=EXAMPLES / "processes.py", once=tmp_path / "once")
+    site = make_site(config=config(script(tmp_path / "liar", text), machines), machines=machines).start()
+    site.template(provider="command-local")
+    first = site.succeeded(site.provision(1, run="first"))
+    second = site.provision(1, run="second")
+    assert second.status == "failed"
+    assert [node.id for node in site.nodes("running")] == [member.node_id for member in first.members]
 
 
 def test_a_template_of_an_executable_that_the_server_lacks_is_refused_with_what_to_do(site: Site) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -189,6 +190,40 @@ async def test_an_executable_that_was_replaced_is_greeted_again(make: Make, tmp_
     script(tmp_path / "odd", text)
     await provider.find("t1")
     assert provider.visibility_window == 11
+
+
+async def test_a_repeat_waits_for_the_launch_that_its_caller_gave_up(make: Make, tmp_path: Path) -> None:
+    machine = {"machines": [{"id": "1", "name": NAME, "state": "running"}]}
+    does = f"""
+      cd {tmp_path}
+      case $1 in
+        launch) echo >> launches; read -r _ < go; touch made; {echo(machine)} ;;
+        *) [ -e made ] && {echo(machine)} || {echo({"machines": []})} ;;
+      esac"""
+    os.mkfifo(tmp_path / "go")
+    provider = make(does, hello={**HELLO, "features": []})
+    first = asyncio.create_task(provider.launch(launch()))
+    go = await asyncio.to_thread((tmp_path / "go").open, "w")
+    first.cancel()
+    repeat = asyncio.create_task(provider.launch(launch()))
+    await provider.find("t1")  # the repeat has had time to ask too, if it did not wait
+    go.write("on\n")
+    go.close()
+    assert [each.id for each in (await repeat).machines] == ["1"]
+    assert (tmp_path / "launches").read_text() == "\n"
+
+
+async def test_a_list_that_stands_still_is_no_list(make: Make) -> None:
+    page = {"machines": [{"id": "1", "name": NAME, "state": "running"}], "cursor": "2"}
+    with pytest.raises(Uncertain, match="one cursor twice"):
+        await make(echo(page)).find("t1")
+
+
+async def test_fifty_megabytes_are_read_to_their_end_and_never_kept(make: Make) -> None:
+    began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(Uncertain, match=f"more than {ANSWER_MOST} bytes"):
+        await make("head -c 50000000 /dev/zero; head -c 50000000 /dev/zero >&2").launch(launch())
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - began < 40 << 10
 
 
 async def test_list_follows_cursors_and_gives_up_on_one_without_end(make: Make) -> None:

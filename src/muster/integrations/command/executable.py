@@ -100,8 +100,10 @@ class Executable:
             page = await self._ask(Verb.LIST, protocol.Machines, None, prefix=prefix, cursor=cursor)
             for machine in page.machines:
                 yield machine
-            if page.cursor is None or page.cursor == cursor:
+            if page.cursor is None:
                 return
+            if page.cursor == cursor:
+                raise Uncertain(f"cannot list machines: {self._config.executable} gave one cursor twice")
             cursor = page.cursor
         raise Uncertain(f"cannot list machines: {self._config.executable} gave more than {PAGES_MOST} pages")
 

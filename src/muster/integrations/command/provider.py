@@ -61,6 +61,7 @@ class CommandProvider:
         )
         self.call_timeout = config.call_timeout or CALL_TIMEOUT
         self._launching: dict[str, asyncio.Lock] = {}
+        self._working: set[asyncio.Task[Launched]] = set()
 
     async def open(self) -> None:
         """Ask the executable what it can do. The log names a broken one. It is asked again when needed."""
@@ -70,7 +71,11 @@ class CommandProvider:
             logger.warning("%s", error, extra={"provider": self.name})
 
     async def close(self) -> None:
+        """Wait for the calls under way. Each has a time limit, and a launch begins no further one."""
+        for work in self._working:
+            work.cancel()
         await self._dialect.close()
+        await asyncio.gather(*self._working, return_exceptions=True)
 
     def starts_with(self, template: TemplateSpec) -> str:
         return self._maker.starts_with(template)
@@ -83,12 +88,11 @@ class CommandProvider:
         if request.usage_class is UsageClass.SPOT and Feature.SPOT not in hello.features:
             raise Refused(f"cannot launch: {hello.name} has no spot machines", Reason.PROVIDER_REFUSED)
         machines = self._maker.machines(request)
-        async with self._alone(request.token):
-            if Feature.IDEMPOTENT in hello.features and Feature.BATCH in hello.features:
-                launched = await self._dialect.launch(request, machines, types)
-            else:
-                launched = await self._one_by_one(request, machines, types, hello)
-        return self._answer(request, launched, hello)
+        # To its end: an executable goes on when its caller gives up, and the repeat must not overtake it.
+        work = asyncio.create_task(self._launched(request, machines, types, hello))
+        self._working.add(work)
+        work.add_done_callback(self._working.discard)
+        return self._answer(request, await asyncio.shield(work), hello)
 
     async def find(self, token: str) -> Sequence[Machine]:
         prefix = launch_prefix(self._installation_id, token)
@@ -132,6 +136,14 @@ class CommandProvider:
         return min(found, default=None)
 
     # --- launching --------------------------------------------------------------------------------
+
+    async def _launched(
+        self, request: LaunchRequest, machines: Sequence[AskedMachine], types: Sequence[str], hello: Hello
+    ) -> Launched:
+        async with self._alone(request.token):
+            if Feature.IDEMPOTENT in hello.features and Feature.BATCH in hello.features:
+                return await self._dialect.launch(request, machines, types)
+            return await self._one_by_one(request, machines, types, hello)
 
     async def _one_by_one(
         self, request: LaunchRequest, machines: Sequence[AskedMachine], types: Sequence[str], hello: Hello
