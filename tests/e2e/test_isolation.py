@@ -237,3 +237,20 @@ def test_a_run_may_change_what_the_boot_script_left_and_the_next_one_does_not_se
     second = site.succeeded(site.run("sh", "-ec", look, owner="second"))
     assert site.output(site.commands(second)[0]).split() == [b"made", b"kept", b"kept", b"venv"]
     assert site.node_in("idle", node.id).machine_id == node.machine_id
+
+
+@SANDBOX
+def test_a_sandbox_that_cannot_start_is_told_apart_from_a_job_that_fails(
+    make_site: Callable[..., Site],
+) -> None:
+    site = make_site(config='[process]\nisolation = "sandbox"\n').start()
+    site.template()
+    (own,) = site.commands(site.ended(site.run("sh", "-c", "echo bwrap: no; exit 1", run="own")))
+    assert own.exit_code == 1 and b"muster-agent" not in site.output(own)
+    (node,) = site.nodes("idle")
+    home = site.body(node).slot.work / "home"
+    home.rename(home.with_name("home.away"))  # what the sandbox of every job mounts
+    (broken,) = site.commands(site.ended(site.run("true", run="broken")))
+    said = site.output(broken).decode()
+    assert broken.exit_code == 126
+    assert "bwrap: " in said and "[muster-agent: cannot run it: its sandbox could not start" in said

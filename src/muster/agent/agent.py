@@ -1231,14 +1231,20 @@ class Agent:
         stdin = subprocess.PIPE if given else os.open(source, os.O_RDONLY)
         output, inlet = os.pipe()
         bell, ring = os.pipe()
+        status, entry = os.pipe()
+        shown = *shown, "--json-status-fd", str(entry)
+        passed = (entry,) if self.wrap else ()
         try:
-            process = self.start(job, argv, cwd, *shown, env=env, stdin=stdin, stdout=inlet, stderr=inlet)
+            process = self.start(
+                job, argv, cwd, *shown, env=env, stdin=stdin, stdout=inlet, stderr=inlet, pass_fds=passed
+            )
         except BaseException:
-            for fd in (output, bell, ring):
+            for fd in (output, bell, ring, status):
                 os.close(fd)
             raise
         finally:
             os.close(inlet)
+            os.close(entry)
             if stdin >= 0:
                 os.close(stdin)
 
@@ -1271,6 +1277,9 @@ class Agent:
         os.close(bell)
         self.children.discard(job.pid)
         code = process.returncode
+        if not entered(status) and self.wrap and code > 0 and not job.stop.is_set():
+            os.close(output)
+            raise OSError("its sandbox could not start; ask `muster doctor` on the node's machine")
         if self.wrap and job.stop.is_set() and code > 128:  # how a sandbox says that its job was killed
             code = 128 - code
         return code, output
@@ -1492,6 +1501,13 @@ def metadata(path: str) -> str:
         return answer.read(CHUNK).decode()
     finally:
         link.close()
+
+
+def entered(status: int) -> bool:
+    """Whether a sandbox that has ended had started its program. Others may hold this pipe open."""
+    os.set_blocking(status, False)
+    with open(status, "rb", 0) as file:
+        return b"exit-code" in (file.read(TAIL) or b"")
 
 
 def proof_source(options: argparse.Namespace) -> Callable[[], str]:
