@@ -21,6 +21,7 @@ from muster.controllers.orphans import Orphans
 from muster.controllers.overdue_operations import OverdueOperations
 from muster.controllers.pace import PaceKeeper
 from muster.controllers.pool import PoolKeeper
+from muster.controllers.pool_sampler import PoolSampler
 from muster.controllers.pruner import Pruner
 from muster.controllers.reaper import Reaper
 from muster.controllers.service_probes import ServiceProbes
@@ -126,6 +127,7 @@ class ControlPlane:
             Duty(name="cluster_orphans", every=300.0, work=ClusterOrphans(ports, self.clusters)),
             Duty(name="vanished", every=60.0, work=VanishedMachines(ports, watch_tracker)),
             Duty(name="auditor", every=300.0, work=Auditor(ports)),
+            Duty(name="pool_samples", every=60.0, work=PoolSampler(ports)),
             Duty(name="pruner", every=3600.0, work=Pruner(ports, settings)),
         )
         if ports.runtimes:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 
 from muster.client import calls
+from muster.controllers.pool_sampler import PoolSampler
 from muster.domain.access import Role
 from muster.domain.requests import ProvisionRequest
 from tests.api.site import Site
@@ -162,3 +163,25 @@ async def test_a_finding_is_acknowledged_by_an_operator_and_told_again(site: Sit
     assert found(again) == [("paused", "operator")] and again["acknowledged"] == []
     assert again["changes"][0]["text"] == "finding paused.ci unacknowledged"
     assert (await http.post("/api/v1/findings/nothing/acknowledge")).status_code == 404
+
+
+async def test_the_history_of_pools_shows_samples_hand_overs_boots_and_failures(site: Site) -> None:
+    await site.provisioned(site.client(), count=2)
+    await PoolSampler(site.ports).reconcile()
+    answer = await site.http(site.secrets[Role.VIEWER]).get("/api/v1/pools/history", params={"hours": 1})
+    assert answer.status_code == 200, answer.text
+    seen = answer.json()
+    assert seen["step_seconds"] == 60.0
+    (ci,) = [each for each in seen["items"] if each["points"]]
+    assert [(point["running"], point["idle"], point["booting"]) for point in ci["points"]] == [(2, 0, 0)]
+    assert ci["points"][0]["max_nodes"] == 20
+    assert [(each["nodes"], each["warm"]) for each in ci["ready"]] == [(2, 0)]
+    assert (ci["boots"], ci["failed"]) == (2, 0) and ci["boot_p50"] is not None
+
+
+async def test_a_history_of_one_template_is_that_alone_and_at_most_a_day(site: Site) -> None:
+    http = site.http(site.secrets[Role.VIEWER])
+    asked = await http.get("/api/v1/pools/history", params={"template": "nothing-of-that-name"})
+    assert asked.json()["items"] == []
+    refused = await http.get("/api/v1/pools/history", params={"hours": 25})
+    assert refused.status_code in (400, 422) and "hours" in refused.text

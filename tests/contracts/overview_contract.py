@@ -15,6 +15,7 @@ from muster.domain.health import Health
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation, Status, Verdict
+from muster.domain.pool_history import PoolCount, PoolSample
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.domain.run_decisions import provision_key
@@ -281,3 +282,29 @@ class OverviewContract:
         assert list(await overview.ticks()) == expected, "a restart does not make a tick undone"
         await store.lease_duty("reaper", "replica-b", now=20.0, until=80.0)
         assert (await overview.ticks())[1] == Tick(name="reaper", at=20.0)
+
+    # --- samples of the pools ---------------------------------------------------------------------
+
+    async def test_samples_of_the_pools_are_listed_oldest_first_and_bounded(
+        self, store: Store, overview: OverviewStore
+    ) -> None:
+        pools = (PoolCount(template="web", booting=1, idle=2, running=3, other=4, min_idle=2, max_nodes=9),)
+        samples = [PoolSample(at=at, pools=pools) for at in (60.0, 120.0, 180.0)]
+        for sample in reversed(samples):
+            await store.keep_sample(sample, before=0.0)
+        assert list(await overview.pool_samples(since=0.0, limit=10)) == samples
+        assert list(await overview.pool_samples(since=120.0, limit=10)) == samples[1:]
+        assert list(await overview.pool_samples(since=0.0, limit=2)) == samples[:2]
+
+    async def test_a_later_sample_of_the_same_minute_takes_its_place(
+        self, store: Store, overview: OverviewStore
+    ) -> None:
+        first, second = (PoolSample(at=60.0, pools=(PoolCount(template="web", idle=n),)) for n in (1, 2))
+        await store.keep_sample(first, before=0.0)
+        await store.keep_sample(second, before=0.0)
+        assert list(await overview.pool_samples(since=0.0, limit=10)) == [second]
+
+    async def test_samples_before_a_time_are_forgotten(self, store: Store, overview: OverviewStore) -> None:
+        for at in (60.0, 120.0, 180.0):
+            await store.keep_sample(PoolSample(at=at, pools=()), before=120.0)
+        assert [each.at for each in await overview.pool_samples(since=0.0, limit=10)] == [120.0, 180.0]

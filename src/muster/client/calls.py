@@ -26,6 +26,7 @@ from muster.wire.jobs import Job, JobSummary
 from muster.wire.nodes import Node, Pools
 from muster.wire.operations import Extension, Operation, Progress, Why
 from muster.wire.overview import Overview
+from muster.wire.pool_history import HOURS_MOST, PoolHistory
 from muster.wire.templates import Installation, Limits, Pauses, PlanRequest, Template, TemplatePlan
 from muster.wire.templates import TemplateSpec as WireSpec
 from muster.wire.tokens import MintedToken, Token, TokenRequest
@@ -297,6 +298,10 @@ def incident_report() -> Call[str]:
 
 def pools() -> Call[Pools]:
     return _get("/pools", _into(Pools))
+
+
+def pool_history(*, hours: int = HOURS_MOST, template: str | None = None) -> Call[PoolHistory]:
+    return _get("/pools/history", _into(PoolHistory), hours=hours, template=template)
 
 
 def boot(node_id: str) -> Call[Timeline]:

@@ -15,6 +15,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.overview import Handover
+from muster.domain.pool_history import PoolSample
 from muster.ports.store import Cursor, Page
 from muster.ports.verbs import reads
 
@@ -74,6 +75,11 @@ class OverviewStore(Protocol):
     async def acts(self, *, since: float, after: Cursor | None, limit: int) -> Page[Event]:
         """Return the events that name an actor, at or after a time, oldest first. `after` takes the place of
         `since`. An act whose write ends later than its time may be missed: the feed has it."""
+        ...
+
+    @reads
+    async def pool_samples(self, *, since: float, limit: int) -> Sequence[PoolSample]:
+        """Return samples of the pools taken at or after a time, oldest first."""
         ...
 
     @reads

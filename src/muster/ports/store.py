@@ -31,6 +31,7 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.matching import Demand
 from muster.domain.node import Binding, Node, NodeChange
 from muster.domain.operation import Fence, Kind, Operation, OperationChange, Status
+from muster.domain.pool_history import PoolSample
 from muster.domain.reasons import Reason
 from muster.domain.template import Template, TemplateSpec
 from muster.ports.verbs import reads, writes
@@ -623,6 +624,12 @@ class Store(Protocol):
     @reads
     async def last_events(self, *, limit: int, entity_id: str | None = None) -> Page[Event]:
         """Return the end of the feed, oldest first; `next` is where it goes on."""
+        ...
+
+    @writes
+    async def keep_sample(self, sample: PoolSample, *, before: float) -> None:
+        """Keep a sample of the pools, and forget samples taken before a time. Replaces the sample of the same
+        minute. An adapter may forget a bounded number at a time."""
         ...
 
     @writes

@@ -10,7 +10,6 @@ from muster.domain.job_causes import CAUSES
 from muster.domain.jobs import JobState
 from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, convert
 
-StateWord = Annotated[str, Meta(extra_json_schema={"enum": [*JobState]})]
 ResultWord = Annotated[str, Meta(extra_json_schema={"enum": [*domain.JobResult]})]
 CauseWord = Annotated[str, Meta(extra_json_schema={"enum": [*job_causes.Unserved]})]
 """Words: a newer server may have more of them."""
@@ -49,7 +48,7 @@ class Job(Shape):
     id: str
     """Its source, and the source's own id."""
     source: str
-    state: StateWord
+    state: JobState
     version: int
     created_at: Time
     """When Muster first heard of it."""

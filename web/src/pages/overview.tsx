@@ -5,6 +5,7 @@ import type { FeedEvent, Operation, Overview, Page, Pool } from "../api/types";
 import { useResource } from "../live/resource";
 import { Banner } from "../parts/banner";
 import { Card, Figure } from "../parts/facts";
+import { PoolsChart } from "../parts/lazy";
 import { useMay } from "../parts/act";
 import { BrakeButton, PoolBar } from "../parts/pool";
 import { Empty, Loading, Shown, Trouble } from "../parts/states";
@@ -34,6 +35,7 @@ export function OverviewPage() {
       {overview.error && <Trouble error={overview.error} retry={overview.refresh} />}
       {data ? <Verdict overview={data} refresh={overview.refresh} /> : !overview.error && <Loading rows={2} />}
       <Running />
+      <PoolsChart />
       {data && (
         <div className="columns">
           <div className="column">

@@ -9,6 +9,7 @@ import { Histogram } from "../parts/charts";
 import { Crumbs } from "../parts/crumbs";
 import { Card, Fact, Facts } from "../parts/facts";
 import { Icon } from "../parts/icons";
+import { TemplateCharts } from "../parts/lazy";
 import { PoolBar } from "../parts/pool";
 import { Empty, Loading, NotFound, Shown, Trouble } from "../parts/states";
 import { Ago, Badge, Name } from "../parts/words";
@@ -52,6 +53,7 @@ export function TemplatePage({ name }: { name: string }) {
       <div className="columns">
         <div className="column">
           {!template.cluster && <PoolCard name={name} />}
+          {!template.cluster && <TemplateCharts name={name} />}
           <BootsCard path={path} />
           {template.boot_script && (
             <Card title="Boot script">

@@ -50,6 +50,14 @@ export function ago(value: number): string {
 // Made once: a formatter takes longer to make than a row of a table to draw.
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
+
+/** `09:30`, in the viewer's zone. */
+export function clockTime(at: string): string {
+  const date = new Date(at);
+  return Number.isNaN(date.getTime()) ? "" : CLOCK.format(date);
+}
+
 /** The exact time, in the viewer's zone, with the zone. */
 export function exact(at: string): string {
   const date = new Date(at);

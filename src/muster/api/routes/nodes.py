@@ -3,6 +3,7 @@
 from muster.api.access import Access
 from muster.api.context import CallerToken, Context, Ctx
 from muster.api.diagnoses import classify_bundle
+from muster.api.pool_histories import history
 from muster.api.router import Route, Table
 from muster.domain import node as domain
 from muster.domain.boot import by_type
@@ -16,6 +17,7 @@ from muster.wire.base import Page, at
 from muster.wire.boots import Timeline
 from muster.wire.diagnoses import Bundle
 from muster.wire.nodes import Console, Node, NodesQuery, Pools
+from muster.wire.pool_history import PoolHistory, PoolHistoryQuery
 
 _ENDED = (NodeState.TERMINATING, NodeState.TERMINATED)
 _PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
@@ -96,6 +98,11 @@ async def pools(ctx: Ctx) -> Pools:
     return Pools.of(await ctx.overviewing.pools(await ctx.ports.access.pauses()))
 
 
+async def pool_history(ctx: Ctx, asked: PoolHistoryQuery) -> PoolHistory:
+    """Show how the pools were used over the last hours, from one sample a minute."""
+    return await history(ctx.ports, hours=asked.hours, template=asked.template, now=ctx.now())
+
+
 async def _shown(ctx: Context, node: domain.Node) -> Node:
     vitals = await ctx.ports.store.vitals([node.id])
     return Node.of(node, vitals.get(node.id))
@@ -112,5 +119,6 @@ TABLE = Table(
         Route("POST", "/nodes/{node_id}/terminate", Access.OPERATOR, terminate),
         Route("POST", "/nodes/{node_id}/drain", Access.OPERATOR, drain),
         Route("GET", "/pools", Access.VIEWER, pools),
+        Route("GET", "/pools/history", Access.VIEWER, pool_history),
     ),
 )

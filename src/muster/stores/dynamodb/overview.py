@@ -11,9 +11,10 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.overview import Handover
+from muster.domain.pool_history import PoolSample
 from muster.ports.overview import Tick
 from muster.ports.store import Cursor, Page
-from muster.stores.dynamodb import failures, keys, templates
+from muster.stores.dynamodb import failures, keys, pool_samples, templates
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.nodes import Nodes
 from muster.stores.dynamodb.operations import Operations
@@ -72,6 +73,9 @@ class DynamoOverview:
 
     async def acts(self, *, since: float, after: Cursor | None, limit: int) -> Page[Event]:
         return await self._feed.acts(since=since, after=after, limit=limit)
+
+    async def pool_samples(self, *, since: float, limit: int) -> Sequence[PoolSample]:
+        return await pool_samples.since(self._table, since=since, limit=limit)
 
     async def ticks(self) -> Sequence[Tick]:
         return [

@@ -9,7 +9,7 @@ from muster.domain.node import Node
 from muster.domain.operation import ENDED, Operation, Status
 from muster.domain.overview import Handover
 from muster.ports.overview import Tick
-from muster.stores.sql import events, failures, statements
+from muster.stores.sql import events, failures, pool_samples, statements
 from muster.stores.sql.engines import EngineVerbs, read
 from muster.stores.sql.rows import NODE, OPERATION, from_json, known_operations
 from muster.stores.sql.tx import Tx
@@ -103,4 +103,5 @@ class SqlOverview(EngineVerbs):
     handovers = read(_handovers)
     changes = read(events.changes)
     acts = read(events.acts)
+    pool_samples = read(pool_samples.since)
     ticks = read(_ticks)

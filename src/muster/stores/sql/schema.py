@@ -542,6 +542,11 @@ _SIGN_IN = (
     "CREATE UNIQUE INDEX device_requests_secret ON device_requests (secret_hash)",
 )
 
+_POOL_SAMPLES = (
+    # One row a minute, for a day: what the pools' nodes did.
+    "CREATE TABLE pool_samples (at REAL NOT NULL PRIMARY KEY, sample TEXT NOT NULL)",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -567,6 +572,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=22, name="bookmarks of duties", statements=_BOOKMARKS),
     Migration(version=23, name="shells", statements=_SHELLS),
     Migration(version=24, name="sessions and logins", statements=_SIGN_IN),
+    Migration(version=25, name="samples of the pools", statements=_POOL_SAMPLES),
 )
 LATEST = MIGRATIONS[-1].version
 
