@@ -41,8 +41,11 @@ async def served(
     config: Path | None = None,
     store: str | None = None,
     machines: Path | None = None,
+    port: int = 0,
 ) -> AsyncIterator[Server]:
+    """Start a server; stop it in the end. `port` 0: any that is free."""
     given = {
+        "port": port,
         "data": str(data),
         "capacity": capacity,
         "config": config and str(config),
@@ -56,7 +59,7 @@ async def served(
 
 def main() -> int:
     given = told()
-    flags = {"port": 0, "data_dir": given["data"], "log_level": "error"}
+    flags = {"port": given["port"], "data_dir": given["data"], "log_level": "error"}
     path = Path(given["config"]) if given["config"] else None
     environment = {
         "MUSTER_PROCESS_CAPACITY": str(given["capacity"]),

@@ -23,6 +23,7 @@ TINY: Mapping[str, Mapping[str, object]] = {
     "provision_load": {"PROVISIONS": 4, "SPARE": 2, "IN_FLIGHT": 2},
     "growth": {"KNOWN": (4, 8), "WORKING": 4, "PROVISIONS": 2, "CALLERS": 1, "IDLE": 0.5},
     "replica_beats": {"NODES": 16, "EVERY": 0.5, "SECONDS": 1.0},
+    "reconnects": {"NODES": 16, "PROVISIONS": 2},
     "connected_nodes": {"NODES": 16, "EVERY": 0.5, "SETTLE": 1.0, "SECONDS": 2.0},
     "probes": {"SERVICES": 10, "EVERY": 2.0, "SETTLE": 1.0, "SECONDS": 1.0},
     "containers": {"ROUNDS": 1},

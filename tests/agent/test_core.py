@@ -158,6 +158,21 @@ def test_a_server_that_is_away_is_asked_again_with_growing_pauses_and_for_the_st
     assert pauses == sorted(set(pauses))
 
 
+@pytest.mark.parametrize("spread", [1.0, 10.0, 60.0])
+def test_the_agents_of_a_server_that_is_away_stay_spread(spread: float) -> None:
+    pauses = []
+    for chance in (0.0, 0.5, 1.0):
+        drive = streaming()
+        heard(drive, line(ANSWER, spread=spread))
+        drive.chance = chance
+        drive.answer("poll", 0)
+        drive.pass_time(spread)
+        drive.answer("poll", 0)
+        pauses.append(drive.state.lines["poll"].due - drive.now)
+    assert pauses[2] - pauses[0] >= spread
+    assert pauses[2] <= spread + 2.0, "a small fleet comes back as soon as ever"
+
+
 def test_a_stream_on_which_no_line_comes_is_given_up_for_polls_and_tried_again_later() -> None:
     drive = streaming()
     drive.now = a.SILENCE

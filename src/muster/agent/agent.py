@@ -449,8 +449,11 @@ class Turn:
         wait = e.retry_after or backoff(line.tries, self.chance)
         if e.line == "beat":
             wait = min(wait, self.s.beat_seconds)
-        if e.what == "stream" and self.cut(status, self.now - line.due):
-            return
+        if e.what == "stream":
+            if self.cut(status, self.now - line.due):
+                return
+            # Many agents find the server away in the same seconds: a backoff alone would bring them back so.
+            wait += max(0.0, self.s.spread - State.spread) * self.chance
         self.line(e.line, False, line.tries + 1, self.now + wait)
         if not line.tries:
             said = f"the server answered {status}" if status else "the server did not answer"
