@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -137,7 +139,16 @@ class Parts:
 
 
 class Integration:
-    """Subclass it, and override what yours adds. `name` is also that of its table of settings."""
+    """Subclass it and name what yours is. `name` is also that of its table of settings.
+
+    The files of its folder are found by their names and imported when they are needed:
+
+        tables.py   SETTINGS, a table of muster.toml; TEMPLATE, a table of templates; ADVICE, by reason
+        parts.py    async def connect(site: Site) -> Parts
+        doctor.py   def checks(machine: Machine) -> Iterator[Check]
+
+    Override a method to add what these files can't say.
+    """
 
     name: str
     providers: Sequence[str] = ()
@@ -158,11 +169,13 @@ class Integration:
 
     def tables(self) -> Mapping[str, Table]:
         """Tables of muster.toml, by name."""
-        return {}
+        settings: Table | None = self._found("tables", "SETTINGS")
+        return {} if settings is None else {self.name: settings}
 
     def template_tables(self) -> Sequence[TemplateTable[Any]]:
         """Tables of a template."""
-        return ()
+        template: TemplateTable[Any] | None = self._found("tables", "TEMPLATE")
+        return () if template is None else (template,)
 
     def request_tables(self) -> Sequence[RequestTable[Any]]:
         """Tables of a provision request."""
@@ -170,15 +183,24 @@ class Integration:
 
     def advice(self) -> Mapping[Reason, str]:
         """By reason: what to do if its nodes can't be had or fail, where the usual advice is of no use."""
-        return {}
+        advice: Mapping[Reason, str] | None = self._found("tables", "ADVICE")
+        return advice or {}
+
+    def used(self, tables: Mapping[str, Any]) -> bool:
+        """Whether the settings ask for it: then it is connected. Else its parts are not even imported."""
+        return bool(tables.get(self.name, True))
 
     async def connect(self, site: Site) -> Parts:
         """The adapters for a server that starts. Raises MusterError for settings that can't be used."""
-        return Parts()
+        connect: Callable[[Site], Awaitable[Parts]] | None = None
+        if self.used(site.tables):
+            connect = self._found("parts", "connect")
+        return Parts() if connect is None else await connect(site)
 
     def doctor(self, machine: Machine) -> Iterator[Check]:
         """What `muster doctor` says about it; nothing if neither settings nor templates name it."""
-        return iter(())
+        checks: Callable[[Machine], Iterator[Check]] | None = self._found("doctor", "checks")
+        return iter(()) if checks is None else checks(machine)
 
     def running(self, nodes: Path, tables: Mapping[str, Any]) -> Mapping[str, int]:
         """How many nodes run on this machine, by installation. A server doesn't start over another's."""
@@ -188,3 +210,10 @@ class Integration:
         """Where its nodes are, if all replicas must have them in one place. NO_HOME: nowhere. None: that
         doesn't matter."""
         return None
+
+    def _found(self, file: str, name: str) -> Any:
+        """Return what a file of its folder has under a name; None if there is no such file or name."""
+        folder = type(self).__module__.rpartition(".")[0]
+        if not folder or find_spec(f"{folder}.{file}") is None:
+            return None
+        return getattr(import_module(f"{folder}.{file}"), name, None)

@@ -8,16 +8,6 @@ class Example(Integration):
     providers = (name,)
     setup = "set capacity under [example]"
 
-    def tables(self):
-        from muster_example_provider.tables import SETTINGS
-
-        return {self.name: SETTINGS}
-
-    def template_tables(self):
-        from muster_example_provider.tables import TEMPLATE
-
-        return (TEMPLATE,)
-
     async def connect(self, site):
         from muster_example_provider.provider import ExampleProvider, ExampleVerifier
 

@@ -13,7 +13,7 @@ from muster.integrations.command.garm import GarmBinary
 from muster.integrations.command.identity import KEY_FILE, CommandVerifier, read_key
 from muster.integrations.command.machines import MachineMaker
 from muster.integrations.command.provider import CommandProvider
-from muster.integrations.command.tables import CommandConfig, Dialect
+from muster.integrations.command.tables import FAMILY, CommandConfig, Dialect
 
 PASSED_ON = ("PATH", "LANG")
 """Variables that every executable gets."""
@@ -31,7 +31,8 @@ def dialect_of(config: CommandConfig, *, installation_id: str) -> dialect.Dialec
     return kind(config, caller, installation_id=installation_id)
 
 
-async def connect(configs: Sequence[CommandConfig], site: Site) -> Parts:
+async def connect(site: Site) -> Parts:
+    configs: Sequence[CommandConfig] = site.tables[FAMILY]
     key = read_key(site.nodes.parent / KEY_FILE)
     providers: list[CommandProvider] = []
     verifiers: dict[str, CommandVerifier] = {}

@@ -22,7 +22,8 @@ logger = logging.getLogger(__name__)
 RESUME_EVERY = 5.0
 
 
-async def connect(configs: Sequence[EngineConfig], site: Site) -> Parts:
+async def connect(site: Site) -> Parts:
+    configs: Sequence[EngineConfig] = site.tables[DOCKER]
     for config in configs:
         why = config.unreachable(site.urls)
         if why:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from muster.integration import Check, Level
+from muster.integration import Check, Level, Machine
 
 if TYPE_CHECKING:
     from muster.config import Config
@@ -15,10 +15,11 @@ UNKNOWN = "inst-unknown"
 """Without a server, the installation's id is unknown."""
 
 
-def checks(config: "Config", *, installation_id: str | None) -> Iterator[Check]:
+def checks(machine: Machine) -> Iterator[Check]:
     from muster.domain.errors import MusterError
     from muster.integrations.ec2.tables import EC2
 
+    config = machine.config
     wanted = [each.name for each in config.templates if each.provider == EC2]
     if not config.tables["ec2"].region:
         if wanted:
@@ -28,7 +29,7 @@ def checks(config: "Config", *, installation_id: str | None) -> Iterator[Check]:
         return
     yield _public_url(config)
     try:
-        for finding in _asked(config, installation_id or UNKNOWN):
+        for finding in _asked(config, machine.installation_id or UNKNOWN):
             yield _check(finding)
     except MusterError as error:
         yield Check(subject="ec2", level=Level.FAILED, words=str(error))

@@ -1,12 +1,9 @@
 """What the provider `ec2` adds to Muster."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from muster.integration import OPERATING, Check, Command, Integration, Machine, Parts, Site
-
-if TYPE_CHECKING:
-    from muster.config.tables import Table, TemplateTable
+from muster.integration import OPERATING, Command, Integration
 
 
 class Ec2(Integration):
@@ -19,28 +16,8 @@ class Ec2(Integration):
         )
     }
 
-    def tables(self) -> Mapping[str, "Table"]:
-        from muster.integrations.ec2.tables import SETTINGS
-
-        return {self.name: SETTINGS}
-
-    def template_tables(self) -> Sequence["TemplateTable[Any]"]:
-        from muster.integrations.ec2.tables import TEMPLATE
-
-        return (TEMPLATE,)
-
-    async def connect(self, site: Site) -> Parts:
-        given = site.tables[self.name]
-        if not given.region:
-            return Parts()
-        from muster.integrations.ec2.parts import connect
-
-        return await connect(given, site)
-
-    def doctor(self, machine: Machine) -> Iterator[Check]:
-        from muster.integrations.ec2.doctor import checks
-
-        return checks(machine.config, installation_id=machine.installation_id)
+    def used(self, tables: Mapping[str, Any]) -> bool:
+        return bool(tables[self.name].region)
 
 
 INTEGRATION = Ec2()

@@ -6,12 +6,13 @@ from muster.domain import deadlines
 from muster.integration import Parts, Site
 from muster.integrations.ec2.identity import Ec2Verifier
 from muster.integrations.ec2.provider import Ec2Provider
-from muster.integrations.ec2.tables import Ec2Config, Ec2Settings
+from muster.integrations.ec2.tables import EC2, Ec2Config, Ec2Settings
 
 logger = logging.getLogger(__name__)
 
 
-async def connect(given: Ec2Config, site: Site) -> Parts:
+async def connect(site: Site) -> Parts:
+    given: Ec2Config = site.tables[EC2]
     if not site.public and given.endpoint_url is None:
         logger.warning("machines on EC2 can't reach %s: set server.public_url", ", ".join(site.urls))
     settings = Ec2Settings(

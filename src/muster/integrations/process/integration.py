@@ -1,15 +1,13 @@
 """What the provider `process` adds to Muster."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from muster.integration import NO_HOME, OPERATING, TRYING, Check, Command, Integration, Machine, Parts, Site
+from muster.integration import NO_HOME, OPERATING, TRYING, Command, Integration
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from muster.config.tables import Table, TemplateTable
-    from muster.domain.reasons import Reason
     from muster.ports.ids import Ids
 
 _AT = "muster.integrations.process"
@@ -25,31 +23,6 @@ class Process(Integration):
         "down": Command(OPERATING, "Terminate all nodes and stop the server of this machine.", f"{_AT}.down"),
         "demo": Command(TRYING, "See it work: a server and three nodes, cold and warm.", f"{_AT}.demo"),
     }
-
-    def tables(self) -> Mapping[str, "Table"]:
-        from muster.integrations.process.tables import SETTINGS
-
-        return {self.name: SETTINGS}
-
-    def template_tables(self) -> Sequence["TemplateTable[Any]"]:
-        from muster.integrations.process.tables import TEMPLATE
-
-        return (TEMPLATE,)
-
-    def advice(self) -> "Mapping[Reason, str]":
-        from muster.integrations.process.tables import ADVICE
-
-        return ADVICE
-
-    async def connect(self, site: Site) -> Parts:
-        from muster.integrations.process.parts import connect
-
-        return await connect(site)
-
-    def doctor(self, machine: Machine) -> Iterator[Check]:
-        from muster.integrations.process.doctor import checks
-
-        return checks(machine)
 
     def running(self, nodes: "Path", tables: Mapping[str, Any]) -> Mapping[str, int]:
         from muster.slots.tree import running

@@ -1,12 +1,12 @@
 """What the provider `ssh` adds to Muster."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from muster.integration import OPERATING, Check, Command, Integration, Machine, Parts, Site
+from muster.integration import OPERATING, Command, Integration
 
 if TYPE_CHECKING:
-    from muster.config.tables import Table, TemplateTable
+    from muster.config.tables import Table
 
 
 class Ssh(Integration):
@@ -27,22 +27,8 @@ class Ssh(Integration):
 
         return {self.name: SETTINGS, "hosts": HOSTS}
 
-    def template_tables(self) -> Sequence["TemplateTable[Any]"]:
-        from muster.integrations.ssh.tables import TEMPLATE
-
-        return (TEMPLATE,)
-
-    async def connect(self, site: Site) -> Parts:
-        if not site.tables["hosts"]:
-            return Parts()
-        from muster.integrations.ssh.parts import connect
-
-        return await connect(site)
-
-    def doctor(self, machine: Machine) -> Iterator[Check]:
-        from muster.integrations.ssh.doctor import checks
-
-        return checks(machine)
+    def used(self, tables: Mapping[str, Any]) -> bool:
+        return bool(tables["hosts"])
 
 
 INTEGRATION = Ssh()

@@ -1,12 +1,9 @@
 """What outgoing webhooks add to Muster."""
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
-from muster.integration import OPERATING, Check, Command, Integration, Machine, Parts, Site
-
-if TYPE_CHECKING:
-    from muster.config.tables import Table
+from muster.integration import OPERATING, Command, Integration, Parts, Site
 
 
 class OutgoingWebhooks(Integration):
@@ -18,11 +15,6 @@ class OutgoingWebhooks(Integration):
         )
     }
 
-    def tables(self) -> Mapping[str, "Table"]:
-        from muster.integrations.webhooks.tables import SETTINGS
-
-        return {self.name: SETTINGS}
-
     async def connect(self, site: Site) -> Parts:
         webhooks = site.tables[self.name]
         if not webhooks:
@@ -30,11 +22,6 @@ class OutgoingWebhooks(Integration):
         from muster.integrations.webhooks.follower import Webhooks
 
         return Parts(standing=lambda given: (Webhooks(given, webhooks, site.urls[0].rstrip("/")),))
-
-    def doctor(self, machine: Machine) -> Iterator[Check]:
-        from muster.integrations.webhooks.doctor import checks
-
-        return checks(machine)
 
 
 INTEGRATION = OutgoingWebhooks()
