@@ -58,7 +58,7 @@ demo-github: $(READY) ## See this machine become a pool of runners, for workflow
 
 check: LENIENT :=
 check: MARKS := not soak
-check: browser sandbox sshd engines microvm promtool lint types imports test ## Everything that CI runs: style, types, layers, all tests but the soak
+check: browser sandbox sshd engines microvm documents promtool lint types imports test ## Everything that CI runs: style, types, layers, all tests but the soak
 
 # Never a reason to fail: without it, the tests that need it skip, and pytest's summary names them.
 sandbox: ## Install bubblewrap for the sandbox tests, if it is missing and this is root on Debian
@@ -89,6 +89,10 @@ microvm: $(READY) ## Get QEMU and a kernel for the tests of microVMs, if they ar
 # Never a reason to fail: without it, one test of alert rules skips, and says why.
 promtool: $(READY) ## Get Prometheus's checker of rules for the test of alerts, if it is missing and this is root on Debian
 	@$(BIN)/python -m tools.promtool
+
+# Never a reason to fail: without them, the tests against GitHub's own documents skip, and say why.
+documents: $(READY) ## Get what GitHub publishes of its API, for the tests that compare us with it
+	@$(BIN)/python -m tools.github_documents
 
 # A reason to fail, and only in `check`: without it, `make test` skips the browser tests and says how to get them.
 browser: ## Install Chromium for the browser tests, if it is missing and this is root on Debian

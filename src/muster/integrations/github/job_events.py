@@ -80,7 +80,8 @@ def sighting(
         workflow=job.workflow_name or "",
         event=event,
         labels=job.labels,
-        queued_at=_seconds(job.created_at),
+        # Older servers don't say when a job was made. While it waits, they call that its start.
+        queued_at=_seconds(job.created_at or (job.started_at if state is JobState.QUEUED else None)),
         started_at=_seconds(job.started_at) if ran else None,
         completed_at=_seconds(job.completed_at) if over else None,
         result=_RESULTS.get(job.conclusion or "", JobResult.UNKNOWN) if over else None,
