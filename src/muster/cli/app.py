@@ -20,8 +20,8 @@ from muster.domain.errors import MusterError
 from muster.integration import OPERATING, TRYING, Command
 
 DAILY, CLUSTERS = "Nodes for runs", "Whole clusters"
-LOOKING = "Looking"
-PANELS = (DAILY, CLUSTERS, LOOKING, OPERATING, TRYING)
+LOOKING, ACCOUNTS = "Looking", "Servers and logins"
+PANELS = (DAILY, CLUSTERS, LOOKING, ACCOUNTS, OPERATING, TRYING)
 OWN: Mapping[str, tuple[str, str]] = {
     "provision": (DAILY, "Ask for ready nodes, all or nothing, and watch their progress."),
     "run": (DAILY, "Provision, run a command on every node, give the nodes back."),
@@ -42,6 +42,9 @@ OWN: Mapping[str, tuple[str, str]] = {
     "events": (LOOKING, "Show past events; follow new ones."),
     "audit": (LOOKING, "Show who did what; follow it or export it."),
     "templates": (LOOKING, "List templates; show one."),
+    "login": (ACCOUNTS, "Log in to a server and use it from now on."),
+    "logout": (ACCOUNTS, "End the login at a server."),
+    "contexts": (ACCOUNTS, "List the servers that you logged in to; choose one."),
     "init": (OPERATING, "Write a commented muster.toml."),
     "serve": (OPERATING, "Run the server on this machine."),
     "service": (OPERATING, "Run the server as a systemd service."),
@@ -126,9 +129,18 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _choose_context(name: str | None) -> None:
+    if name is not None:
+        os.environ["MUSTER_CONTEXT"] = name
+
+
 @app.callback()
 def root(
-    *, version: bool = typer.Option(False, "--version", help="Show the version.", callback=_version)
+    *,
+    version: bool = typer.Option(False, "--version", help="Show the version.", callback=_version),
+    context: str | None = typer.Option(
+        None, "--context", metavar="NAME", help="Ask this server, once.", callback=_choose_context
+    ),
 ) -> None:
     """Run the `muster` command: a control plane that hands out ready compute."""
 

@@ -1,4 +1,4 @@
-"""Find the server and the token: the environment, else the data directory of a server on this machine."""
+"""Find the server and the token: the environment, a context, or a server on this machine."""
 
 import os
 import re
@@ -40,10 +40,10 @@ def open_client(data_dir: "Path | None" = None) -> Iterator["SyncClient"]:
     from muster.domain import traces
 
     found = find_server(os.environ, data_dir)
-    if not os.environ.get("MUSTER_SERVER") and found.token is None and not found.data_dir.exists():
+    if not found.elsewhere and found.token is None and not found.data_dir.exists():
         raise UsageProblem(
             f"cannot find a server: {found.data_dir} does not exist; start a server with `muster serve`,"
-            " or set MUSTER_SERVER and MUSTER_TOKEN"
+            " log in to one with `muster login URL`, or set MUSTER_SERVER and MUSTER_TOKEN"
         )
     if found.token is not None and not (found.token.isascii() and found.token.isprintable()):
         raise UsageProblem("cannot use MUSTER_TOKEN: a token has only printable ASCII characters")
@@ -54,6 +54,7 @@ def open_client(data_dir: "Path | None" = None) -> Iterator["SyncClient"]:
         found.url,
         found.token,
         on_change=progress_views.report_connection,
+        ca_file=found.ca_file,
         trace="" if parent is None else str(parent),
     ) as client:
         try:
@@ -86,6 +87,8 @@ def _who(said: str, found: "Connection") -> str:
     if found.withheld:
         why = "the local token is not sent to a server that MUSTER_SERVER names"
         return f"cannot ask {found.url} without a token: {why}; set MUSTER_TOKEN, or unset MUSTER_SERVER"
+    if found.context is not None and not os.environ.get("MUSTER_TOKEN"):
+        return _logged_out(said, found)
     if found.token is None:
         return f"cannot ask {found.url} without a token: set MUSTER_TOKEN (there is none in {found.data_dir})"
     if "Authorization" not in said:
@@ -96,6 +99,15 @@ def _who(said: str, found: "Connection") -> str:
 
 def is_node(name: str) -> bool:
     return _NODE.fullmatch(name) is not None
+
+
+def _logged_out(said: str, found: "Connection") -> str:
+    again = f"run `muster login {found.url} --name {found.context}`"
+    if found.token is None:
+        return f"cannot ask {found.url}: you are logged out of the context {found.context}; {again}"
+    if "Authorization" in said:
+        return f"cannot ask {found.url}: it doesn't know the login of the context {found.context}; {again}"
+    return f"{said} ({again})"
 
 
 def is_operation(name: str) -> bool:

@@ -52,7 +52,7 @@ def _checks(named: Path | None) -> Iterator[Check]:
     from muster.domain.errors import MusterError
 
     config: Config | None = None
-    elsewhere = bool(os.environ.get("MUSTER_SERVER"))
+    elsewhere = find_server(os.environ).elsewhere
     path = find_settings_file(named) if named or not elsewhere else None
     try:
         config = load(path, environment=os.environ)
@@ -64,7 +64,7 @@ def _checks(named: Path | None) -> Iterator[Check]:
                 path, config = used, load(used, environment=os.environ)
     except MusterError as error:
         settings = Check(subject="settings", level=Level.FAILED, words=str(error))
-    found = find_server(os.environ, config.server.data_dir if config else None)
+    found = find_server(os.environ, config.server.data_dir if config and not elsewhere else None)
     yield _python()
     stored = yield from _server(found)
     yield settings
@@ -122,7 +122,7 @@ def _server(found: "Connection") -> Generator[Check, None, Stored]:
     from muster.domain.errors import MusterError
 
     try:
-        with open_client(found.data_dir) as client:
+        with open_client(None if found.elsewhere else found.data_dir) as client:
             client.send(calls.ready())
             yield Check(subject="server", level=Level.OK, words=f"{found.url} is ready: its store answers")
             installation = client.send(calls.installation())

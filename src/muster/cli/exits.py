@@ -80,9 +80,10 @@ def code_of(error: MusterError) -> int:
 
 
 def _of_answer(error: MusterError) -> int:
-    from muster.client import ServerProblem, Unauthenticated, UnusableAddress
+    from muster.client import ServerProblem, Unauthenticated, UnusableAddress, UnusableCertificate
+    from muster.config.contexts import ContextError
 
-    if isinstance(error, Unauthenticated | UnusableAddress):
+    if isinstance(error, Unauthenticated | UnusableAddress | UnusableCertificate | ContextError):
         return USAGE
     if not isinstance(error, ServerProblem):
         return FAILED
@@ -114,10 +115,20 @@ def name_of(error: MusterError) -> str:
 
 
 def _server_name(error: MusterError) -> str:
-    from muster.client import CannotReach, ServerProblem, Unauthenticated, UnusableAddress
+    from muster.client import (
+        CannotReach,
+        ServerProblem,
+        Unauthenticated,
+        Untrusted,
+        UnusableAddress,
+        UnusableCertificate,
+    )
+    from muster.config.contexts import ContextError
 
-    if isinstance(error, UnusableAddress):
+    if isinstance(error, UnusableAddress | UnusableCertificate | ContextError):
         return "usage"
+    if isinstance(error, Untrusted):
+        return "untrusted"
     if isinstance(error, CannotReach):
         return "unreachable"
     if isinstance(error, Unauthenticated):

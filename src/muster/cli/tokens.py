@@ -90,11 +90,15 @@ def _list() -> None:
     columns = (
         output.Column("ID"),
         output.Column("NAME", cut=True),
+        output.Column("KIND"),
         output.Column("ROLE"),
         output.Column("AGE", right=True),
         output.Column("STATE"),
     )
-    rows = [(each.id, each.name, str(each.role), output.age(each.created_at), _state(each)) for each in found]
+    rows = [
+        (each.id, each.name, str(each.kind), str(each.role), output.age(each.created_at), _state(each))
+        for each in found
+    ]
     output.table(columns, rows, nothing="no tokens")
 
 

@@ -13,7 +13,14 @@ Each call is described once: `client.send(calls.provision(…))`, with or withou
 
 from muster.client import calls
 from muster.client.async_client import AsyncClient
-from muster.client.problems import CannotReach, ServerProblem, Unauthenticated, UnusableAddress
+from muster.client.problems import (
+    CannotReach,
+    ServerProblem,
+    Unauthenticated,
+    Untrusted,
+    UnusableAddress,
+    UnusableCertificate,
+)
 from muster.client.sync_client import SyncClient
 
 __all__ = [
@@ -22,6 +29,8 @@ __all__ = [
     "ServerProblem",
     "SyncClient",
     "Unauthenticated",
+    "Untrusted",
     "UnusableAddress",
+    "UnusableCertificate",
     "calls",
 ]

@@ -27,9 +27,10 @@ from muster.wire.nodes import Node, Pools
 from muster.wire.operations import Extension, Operation, Progress, Why
 from muster.wire.overview import Overview
 from muster.wire.pool_history import HOURS_MOST, PoolHistory
+from muster.wire.sign_in import DeviceLogin, DeviceLoginRequest, DeviceToken, DeviceTokenRequest, SignedOut
 from muster.wire.templates import Installation, Limits, Pauses, PlanRequest, Template, TemplatePlan
 from muster.wire.templates import TemplateSpec as WireSpec
-from muster.wire.tokens import MintedToken, Token, TokenRequest
+from muster.wire.tokens import Identity, MintedToken, Token, TokenRequest
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -258,6 +259,29 @@ def audit(
         entity=entity,
         cursor=cursor,
     )
+
+
+# --- signing in ----------------------------------------------------------------------------------
+
+
+def whoami() -> Call[Identity]:
+    """Get whose token is shown."""
+    return _get("/whoami", _into(Identity))
+
+
+def begin_device(machine: str) -> Call[DeviceLogin]:
+    """Ask for a code with which a person signs this terminal in."""
+    return _post("/device", _into(DeviceLogin), DeviceLoginRequest(machine=machine))
+
+
+def device_token(device_code: str) -> Call[DeviceToken]:
+    """Ask whether the person has confirmed; refused with `authorization_pending` until then."""
+    return _post("/device/token", _into(DeviceToken), DeviceTokenRequest(device_code=device_code))
+
+
+def sign_out() -> Call[SignedOut]:
+    """End the session or login that is shown."""
+    return _post("/sign-out", _into(SignedOut))
 
 
 # --- nodes, pools, templates ---------------------------------------------------------------------

@@ -1,14 +1,23 @@
 """Share what both clients need: addresses, headers, timeouts, and the reading of answers. No I/O."""
 
 import re
+import ssl
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
 from muster.client.calls import Call, T
-from muster.client.problems import CannotReach, ServerProblem, UnusableAddress, error_of_problem
+from muster.client.problems import (
+    CannotReach,
+    ServerProblem,
+    Untrusted,
+    UnusableAddress,
+    UnusableCertificate,
+    error_of_problem,
+)
 from muster.domain.backoff import backoff
 from muster.domain.errors import Conflict, MusterError, NotYet, StoreUnavailable
 from muster.wire.base import body_of
@@ -24,6 +33,8 @@ SILENCE_MOST = 45.0
 class Target:
     url: str
     token: str | None = field(default=None, repr=False)
+    ca_file: Path | None = None
+    """The certificate of the authority that signed the server's; None: those that this machine trusts."""
     tries: int = 4
     """How often a repeatable call is made before giving up."""
     trace: str = ""
@@ -49,7 +60,18 @@ class Target:
             "timeout": httpx.Timeout(ANSWER_WITHIN, connect=CONNECT_WITHIN),
             "follow_redirects": False,
             "trust_env": False,  # a proxy in the environment is not meant for a control plane on loopback
+            **self._trust(),
         }
+
+    def _trust(self) -> dict[str, Any]:
+        """Return whose certificates count. Raises UnusableCertificate."""
+        if self.ca_file is None:
+            return {}
+        try:
+            return {"verify": ssl.create_default_context(cafile=self.ca_file)}
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise UnusableCertificate(str(self.ca_file), why) from error
 
 
 STREAMING = httpx.Timeout(SILENCE_MOST, connect=CONNECT_WITHIN)
@@ -82,11 +104,25 @@ def error_of_response(response: httpx.Response) -> MusterError | None:
     return error_of_problem(response.status_code, response.content, _seconds(response))
 
 
-def unreachable_error(target: Target, error: httpx.TransportError) -> CannotReach:
+def unreachable_error(target: Target, error: httpx.TransportError) -> CannotReach | Untrusted:
+    refused = _tls_error(error)
+    if refused is not None:
+        return Untrusted(target.url, refused)
     if isinstance(error, httpx.LocalProtocolError):
         # Its text quotes the header that can't be sent, and so the token.
         return CannotReach(target.url, "the request can't be written: check the token for odd characters")
     return CannotReach(target.url, str(error) or type(error).__name__)
+
+
+def _tls_error(error: BaseException | None) -> str | None:
+    """Return what is wrong with the server's certificate or its TLS; None: nothing is."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"its certificate can't be trusted: {error.verify_message.rstrip('.')}"
+        if isinstance(error, ssl.SSLError):
+            return f"it does not speak TLS as expected ({error.reason or 'unknown'}): check http or https"
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def pause(attempt: int) -> float:

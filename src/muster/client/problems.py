@@ -23,6 +23,21 @@ class UnusableAddress(MusterError):
         super().__init__(f"cannot use {url!r} as the server's address: write it like http://127.0.0.1:8420")
 
 
+class Untrusted(MusterError):
+    """The server can't prove that it is the one that was asked for."""
+
+    def __init__(self, url: str, why: str) -> None:
+        advice = "check the address, or name your authority's certificate with MUSTER_CA_FILE or --ca-file"
+        super().__init__(f"cannot trust the server at {url}: {why}; {advice}")
+
+
+class UnusableCertificate(MusterError):
+    """The file with the authority's certificate can't be used."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"cannot use the certificate {path}: {why}; name a PEM file")
+
+
 class Unauthenticated(MusterError):
     """The server doesn't know who is asking."""
 

@@ -46,11 +46,12 @@ class SyncClient:
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
         on_change: ChangeListener = ignore_change,
+        ca_file: Path | None = None,
         trace: str = "",
     ) -> None:
         """Open no connection yet. `on_change` is called, from any thread, when the server is lost and when
         it is back. `trace`: the `traceparent` that requests carry."""
-        self._target = Target(url=url.rstrip("/"), token=token, trace=trace)
+        self._target = Target(url=url.rstrip("/"), token=token, trace=trace, ca_file=ca_file)
         self._reconnects = Reconnects(self._target.url, on_change)
         self._http = httpx.Client(**self._target.options(), transport=transport)
         self._sleep = sleep

@@ -12,9 +12,10 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from muster.config.contexts import LOCAL, Context, ContextsFile
 from muster.config.schema import PORT
 from muster.domain.errors import MusterError
 
@@ -38,6 +39,12 @@ class Connection:
     data_dir: Path
     withheld: bool = False
     """There is a local token, but it is not for the server that was named."""
+    context: str | None = None
+    """The context that names the server; None: the environment does, or it is this machine's own."""
+    ca_file: Path | None = None
+    """The certificate of the authority that signed the server's; None: those that this machine trusts."""
+    elsewhere: bool = False
+    """Whether the environment or a context names the server."""
 
 
 def default_data_directory(environment: Mapping[str, str], *, platform: str = sys.platform) -> Path:
@@ -49,18 +56,54 @@ def default_data_directory(environment: Mapping[str, str], *, platform: str = sy
 
 
 def find_server(environment: Mapping[str, str], data_dir: Path | None = None) -> Connection:
-    """Return the server's address and token: the environment's, else those in the local data directory."""
+    """Return the server's address and token.
+
+    The first of these counts: MUSTER_SERVER, MUSTER_CONTEXT, a data directory that is named, the context in
+    use, the default data directory. MUSTER_TOKEN counts in place of any token. Raises ContextError.
+    """
     given = environment.get("MUSTER_DATA_DIR")
     directory = DataDirectory(data_dir or (Path(given) if given else default_data_directory(environment)))
-    url = environment.get("MUSTER_SERVER") or directory.url() or f"http://127.0.0.1:{PORT}"
+    context = _context(environment, named=data_dir is not None or bool(given))
     # A line end after a secret is never intended.
     token: str | None = environment.get("MUSTER_TOKEN", "").strip()
+    ca_file = environment.get("MUSTER_CA_FILE", "") or (context.ca_file if context else "")
+    found = Connection(
+        url=f"http://127.0.0.1:{PORT}",
+        token=token or None,
+        data_dir=directory.path,
+        ca_file=Path(ca_file) if ca_file else None,
+    )
+    if context is not None:
+        return replace(
+            found,
+            url=context.url.rstrip("/"),
+            token=token or context.token or None,
+            context=context.name,
+            elsewhere=True,
+        )
+    url = environment.get("MUSTER_SERVER") or directory.url() or found.url
     local = None if token else directory.admin_token()
     # The local token is for the local server: it is never sent to one that was named by hand.
     withheld = local is not None and "MUSTER_SERVER" in environment
-    if not withheld:
-        token = token or local
-    return Connection(url=url.rstrip("/"), token=token or None, data_dir=directory.path, withheld=withheld)
+    return replace(
+        found,
+        url=url.rstrip("/"),
+        token=found.token if withheld else (token or local or None),
+        withheld=withheld,
+        elsewhere=bool(environment.get("MUSTER_SERVER")),
+    )
+
+
+def _context(environment: Mapping[str, str], *, named: bool) -> Context | None:
+    """Return the context that counts; None: the environment or a data directory does. `named`: which one."""
+    if environment.get("MUSTER_SERVER"):
+        return None
+    wanted = environment.get("MUSTER_CONTEXT", "")
+    if named and not wanted:
+        return None
+    contexts = ContextsFile(environment).read()
+    name = wanted or contexts.current
+    return None if name == LOCAL else contexts.find(name)
 
 
 class DataDirectory:

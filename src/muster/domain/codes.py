@@ -75,6 +75,7 @@ class ClientCode(StrEnum):
 
     USAGE = "usage"
     UNREACHABLE = "unreachable"
+    UNTRUSTED = "untrusted"
     WAIT_OVER = "wait_over"
     DETACHED = "detached"
     FAILED = "failed"
@@ -302,7 +303,11 @@ CLIENT: Mapping[ClientCode, tuple[str, str]] = {
     ClientCode.USAGE: ("The arguments are wrong.", "Correct them as the message says; see `--help`."),
     ClientCode.UNREACHABLE: (
         "No server answers at the address.",
-        "Start it with `muster serve`, or set MUSTER_SERVER.",
+        "Start it with `muster serve`, choose another with `muster contexts use`, or set MUSTER_SERVER.",
+    ),
+    ClientCode.UNTRUSTED: (
+        "The server's certificate can't be trusted.",
+        "Check the address and the certificate; name your own authority with MUSTER_CA_FILE.",
     ),
     ClientCode.WAIT_OVER: ("`--wait` ran out. The work goes on.", "`muster operations watch OPERATION`"),
     ClientCode.DETACHED: ("Ctrl-C. The work goes on.", "`muster operations watch OPERATION`"),
