@@ -4,4 +4,4 @@ This package root owns the version and nothing else. Import from the subpackages
 so importing one layer never pulls in another.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

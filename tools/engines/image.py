@@ -22,6 +22,10 @@ _PROGRAMS = """
 LEFT_OUT = re.compile(
     r"(site|dist)-packages|tests?|idlelib|ensurepip|lib2to3|tkinter|turtledemo|config-.*|venv|pydoc_data"
 )
+LOADED = (
+    *("libnss_files.so.2", "libnss_dns.so.2", "libgcc_s.so.1", "libstdc++.so.6", "libm.so.6"),
+    *("libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1"),
+)
 DIRECTORIES = {"dev": 0o755, "proc": 0o755, "sys": 0o755, "run": 0o755, "root": 0o700}
 WRITABLE = {"tmp": 0o1777, "var/tmp": 0o1777}
 TOPS = ("bin", "sbin", "lib", "lib64")
@@ -76,9 +80,10 @@ def _files() -> Iterator[Path]:
     modules = [path for library in libraries for path in _below(Path(library))]
     linked = [Path(executable), *programs, *(path for path in modules if path.suffix == ".so")]
     yield from (Path(executable), *programs, *modules)
-    # The C library loads these by itself when names are looked up.
-    linked += [path for kind in ("files", "dns") for path in Path("/lib").glob(f"*/libnss_{kind}.so.2")]
-    yield from shared(tuple(linked))
+    # Loaded without a linker's word: by the C library when names are looked up, and by compiled wheels.
+    loaded = [path for name in LOADED for path in Path("/lib").glob(f"*/{name}")]
+    yield from loaded
+    yield from shared((*linked, *loaded))
 
 
 def _below(directory: Path) -> Iterator[Path]:
@@ -96,7 +101,6 @@ def shared(linked: tuple[Path, ...]) -> Iterator[Path]:
     asked = subprocess.run(["ldd", *map(str, linked)], capture_output=True, text=True, check=False)  # noqa: S603, S607
     for found in dict.fromkeys(re.findall(r"(/\S+)(?= \(0x)", asked.stdout)):
         yield Path(found)
-    yield from (path for path in linked if path.name.startswith("libnss_"))
 
 
 def _directory(archive: tarfile.TarFile, name: str, mode: int) -> None:

@@ -130,10 +130,19 @@ class Engine:
         self._pid = int((self.root / "engine.pid").read_text())
         return self
 
-    def command(self, *argv: str) -> None:
-        """Run Podman's own command line on this engine's storage, as a person would."""
+    def command(self, *argv: str) -> str:
+        """Run Podman's own command line on this engine's storage, as a person would. Return what it says."""
         own = ["--root", f"{self.root}/storage", "--runroot", f"{self.root}/run"]
-        subprocess.run(["podman", *own, *argv], env=self._environment(), check=True, capture_output=True)  # noqa: S603, S607
+        done = subprocess.run(  # noqa: S603
+            ["podman", *own, *argv],  # noqa: S607
+            env=self._environment(),
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            raise RuntimeError(f"podman {argv[0]} failed: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        return done.stdout
 
     def _environment(self) -> Mapping[str, str]:
         own = {"HOME": str(self.root), "XDG_RUNTIME_DIR": str(self.root)} if self._rootless else {}

@@ -200,7 +200,7 @@ class Limits(Shape):
 
 
 class Installation(Shape):
-    EXAMPLE = {"id": "inst-1hx2k9q0c7m3t8v5e0", "max_nodes": 100, "version": "0.1.0"}
+    EXAMPLE = {"id": "inst-1hx2k9q0c7m3t8v5e0", "max_nodes": 100, "version": "0.2.0"}
 
     id: str
     max_nodes: int

@@ -62,7 +62,7 @@ class Identity(Shape):
         "kind": "token",
         "expires_at": None,
         "installation_id": "inst-1hx2k9q0c7m3t8v5e4",
-        "version": "0.1.0",
+        "version": "0.2.0",
     }
 
     token_id: str
