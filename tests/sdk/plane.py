@@ -8,8 +8,22 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
+
+from muster.domain.desired_state import Directive
+from muster.wire.agent import Desired, Enrolled
+
 WITHIN = 20.0
-JOINED = {"node_id": "node-1", "token": "node-token", "desired": {"assignment_id": "as-1"}}
+DESIRED = Desired(
+    version=1,
+    directive=Directive.ATTACH,
+    assignment_id="as-1",
+    run="web",
+    dead_man=60.0,
+    kit=False,
+    commands=(),
+)
+JOINED = Enrolled(node_id="node-1", token="node-token", desired=DESIRED)
 Reply = tuple[int, Any]
 
 
@@ -65,9 +79,12 @@ class Plane:
             found = self.reply(said)
             self.said.append(said)
             self._news.notify_all()
-        if found is not None:
-            return found
-        return 200, JOINED if said.what == "enrol" else {"version": 3}
+        if found is None:
+            return 200, msgspec.to_builtins(JOINED) if said.what == "enrol" else {"version": 3}
+        status, body = found
+        if isinstance(body, dict) and "code" in body:
+            return status, {"type": f"/codes#{body['code']}", "title": "No", "status": status, **body}
+        return found
 
     @property
     def url(self) -> str:

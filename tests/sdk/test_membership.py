@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.domain.desired_state import Directive
 from muster.domain.health import Health
 from muster.sdk.membership import (
     REFUSED_MOST,
@@ -20,20 +19,11 @@ from muster.sdk.membership import (
     Word,
     in_one_line,
 )
-from muster.wire.agent import Desired, Enrolled
 from muster.wire.base import body_of, encode
+from tests.sdk import plane
 
 SAID = Introduction(token="enrolment-token", name="web-1", address="", beat_seconds=4.0)
-DESIRED = Desired(
-    version=1,
-    directive=Directive.ATTACH,
-    assignment_id="as-1",
-    run="web",
-    dead_man=60.0,
-    kit=False,
-    commands=(),
-)
-JOINED = Answer(status=200, body=encode(Enrolled(node_id="node-1", token="node-token", desired=DESIRED)))
+JOINED = Answer(status=200, body=encode(plane.JOINED))
 OK = Answer(status=200, body=b'{"version": 3}')
 AWAY = Answer(status=0, detail="ConnectError")
 LOST = Answer(status=410, code="lost", detail="node node-1 was given up (heartbeat_lost)")
