@@ -38,7 +38,17 @@ templates = ["ci"]
 [templates.ci]
 runtime = "github"
 resource_class = "small"
+
+[templates.linux]
+runtime = "github"
+resource_class = "small"
+
+[templates.linux.runner]
+scope = "acme/shop"
+scale_set = "muster-linux"
+max_runners = 2
 """
+SET = "muster-linux"
 
 
 def say(text: str) -> None:
@@ -51,9 +61,12 @@ class Show:
     github: FakeGitHub
     jobs: int = 0
     took: list[float] = field(default_factory=list)
+    waited: list[float] = field(default_factory=list)
+    """From queued to running, of jobs that just said `runs-on`."""
 
     def perform(self) -> None:
-        say("\n--- a workflow run: no warm runners yet")
+        self.just_runs_on()
+        say("\n--- a workflow run that asks for its runners itself: no warm ones yet")
         first = self.github.world.begin(REPOSITORY)
         self.tested(first, self.provisioned(first))
         self.released(first)
@@ -65,6 +78,16 @@ class Show:
         self.until_idle()
         left = len(self.github.world.of(REPOSITORY))
         say(f"✔ given back; {left} runners are left at GitHub")
+
+    def just_runs_on(self) -> None:
+        say(f"--- a workflow that only says `runs-on: {SET}`: {JOBS} jobs, no other step")
+        self.tested(self.github.world.begin(REPOSITORY), SET)
+        self.until_idle()
+        say("\n--- the next push: its jobs find warm machines")
+        self.tested(self.github.world.begin(REPOSITORY), SET)
+        self.until_idle()
+        left = len(self.github.world.of(REPOSITORY))
+        say(f"✔ each runner served one job; {left} runners are left at GitHub")
 
     def provisioned(self, run: Run) -> str:
         started = time.monotonic()
@@ -80,6 +103,8 @@ class Show:
             raise DemoFailed("cannot go on: the jobs did not end in time")
         for job in jobs:
             self._told(job)
+        if label == SET:
+            self.waited.append(min(job.started_at - job.queued_at for job in jobs))
         self.jobs += len(jobs)
 
     def _told(self, job: Job) -> None:
@@ -153,7 +178,9 @@ def main() -> int:
         leaked, site = site.end(), None
         cold, warm = show.took
         left = len(github.world.of(REPOSITORY))
-        times = f"cold {cold:.1f} s · warm {warm:.1f} s"
+        first, second = show.waited
+        by_name, asked = f"cold {first:.1f} s, warm {second:.1f} s", f"cold {cold:.1f} s, warm {warm:.1f} s"
+        times = f"runs-on {by_name} · asked for {asked}"
         say(f"demo-github: {times} · {show.jobs} jobs · {left} runners left · {leaked} leaked")
     except KeyboardInterrupt:
         return 130

@@ -164,6 +164,10 @@ async def test_the_terminal_lists_shows_and_explains_jobs(site: Site, tmp_path: 
     await held_back(site, "1", Unserved.NOT_ALLOWED, "acme/shop")
     await ran(site, "2", waited=3.0, warm=True)
     await noted(site, sighting("3"))
+    await noted(site, sighting("4", queue="big"))
+    limit = "900 runners are to come: 180 in a minute at most"
+    counts = SourceCounts(source="forge", queue="big", at=1.0, assigned=900, state="listening", problem=limit)
+    await site.ports.jobs.note_counts(counts)
     terminal = Terminal(tmp_path, {"MUSTER_SERVER": site.url, "MUSTER_TOKEN": site.secrets[Role.VIEWER]})
 
     def said(*words: str) -> Any:
@@ -172,14 +176,16 @@ async def test_the_terminal_lists_shows_and_explains_jobs(site: Site, tmp_path: 
     table = await said()
     assert table.code == 0, table.err
     assert "its repository is not allowed (acme/shop)" in table.out
-    assert "2 queued, 1 running; last hour: 1 started, queued to running in" in table.out
+    assert "3 queued, 1 running; last hour: 1 started, queued to running in" in table.out
     assert "100% on warm nodes" in table.out
     found = (await said("-o", "json")).json
-    assert [job["id"] for job in found["items"]] == ["forge-3", "forge-2", "forge-1"]
-    assert found["summary"]["queued"] == 2
+    assert [job["id"] for job in found["items"]] == ["forge-4", "forge-3", "forge-2", "forge-1"]
+    assert found["summary"]["queued"] == 3
     why = await said("why", "forge-1")
     assert "its repository is not allowed" in why.out and "add the repository" in why.out
     assert "waits to be looked at" in (await said("why", "forge-3")).out
+    waits = (await said("why", "forge-4")).out
+    assert "in big" in waits and f"listening · {limit}" in waits
     assert "runs on node-1" in (await said("why", "forge-2")).out
     assert "node-1 (from the pool)" in (await said("show", "forge-2")).out
     missing = await said("show", "forge-9")

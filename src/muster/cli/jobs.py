@@ -169,14 +169,17 @@ def why(name: Name, *, _output: Output = None) -> None:
         job = client.send(calls.job(name))
         waits = job.state == JobState.QUEUED and job.operation_id is not None and job.unserved is None
         provision = client.send(calls.why(job.operation_id)) if waits and job.operation_id else None
+        sources = client.send(calls.job_summary()).sources if job.queue else ()
+    own = (job.source, job.queue)
+    source = next((each for each in sources if (each.source, each.queue) == own), None)
     if output.wants_json():
-        output.print_json({"job": job, "provision": provision})
+        output.print_json({"job": job, "provision": provision, "source": source})
         return
-    for line in _reasons(job, provision):
+    for line in _reasons(job, provision, source):
         output.say(line)
 
 
-def _reasons(job: "Job", provision: "Why | None") -> Iterator[str]:
+def _reasons(job: "Job", provision: "Why | None", source: "JobSource | None") -> Iterator[str]:
     from muster.cli import output
     from muster.domain.jobs import JobState
 
@@ -187,6 +190,10 @@ def _reasons(job: "Job", provision: "Why | None") -> Iterator[str]:
     elif job.unserved:
         yield f"{job.id} has waited for {output.age(job.queued_at or job.created_at)}: {job.why}"
         yield f"  {job.advice}"
+    elif provision is None and source is not None:
+        # Any free machine of the queue takes it: none is meant for this job alone.
+        yield f"{job.id} has waited for {output.age(job.queued_at or job.created_at)} in {source.queue}"
+        yield f"  {_source(source)}"
     elif provision is None:
         yield f"{job.id} waits to be looked at; Muster looks every few seconds"
     else:

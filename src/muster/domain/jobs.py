@@ -273,11 +273,23 @@ def unserved(
 
 
 def placed(
-    job: Job, *, node_id: NodeId, operation_id: OperationId | None, warm: bool, now: float
+    job: Job,
+    *,
+    node_id: NodeId,
+    operation_id: OperationId | None,
+    warm: bool,
+    now: float,
+    template: str | None = None,
 ) -> JobChange:
-    """It is known on which node the job runs or ran."""
+    """It is known on which node the job runs or ran, and maybe of which template."""
     change = _changed(
-        job, JobStep.PLACED, now, node_id=node_id, operation_id=operation_id or job.operation_id, warm=warm
+        job,
+        JobStep.PLACED,
+        now,
+        node_id=node_id,
+        operation_id=operation_id or job.operation_id,
+        warm=warm,
+        template=template or job.template,
     )
     words = f"{job.name or job.id} of {job.repository or job.source} ran on {node_id}"
     return replace(change, detail=words)

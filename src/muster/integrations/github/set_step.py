@@ -106,6 +106,7 @@ class SetStep:
                             operation_id=place.operation_id,
                             warm=place.warm,
                             now=now,
+                            template=self._report.template,
                         )
                     )
 
