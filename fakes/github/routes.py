@@ -249,7 +249,7 @@ def _jobs(world: GitHubState, asked: Asked, repository: str, run_id: str) -> Sai
     if run is None:
         return _missing()
     found = [_job(job) for job in world.latest(run)]
-    return Said(status=200, data={"total_count": len(found), "jobs": found})
+    return Said(status=200, data={"total_count": len(found), "jobs": _page(asked, found)})
 
 
 def _one_job(world: GitHubState, asked: Asked, repository: str, job_id: str) -> Said:

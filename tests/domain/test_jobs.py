@@ -96,6 +96,17 @@ def test_each_new_provision_for_a_job_counts_as_a_try() -> None:
     assert [each.tries for each in (job, again, other)] == [1, 1, 2]
 
 
+def test_what_held_a_job_back_is_said_until_a_further_try_gets_on() -> None:
+    held = unserved(folded(QUEUED), Unserved.NOT_ALLOWED, now=2.0)
+    assert held is not None
+    first = served(held.after, template="ci", operation_id=OperationId("op-1"), now=3.0).after
+    assert first.unserved is None
+    full = unserved(first, Unserved.CAP, now=4.0)
+    assert full is not None
+    second = served(full.after, template="ci", operation_id=OperationId("op-2"), now=5.0).after
+    assert second.unserved is Unserved.CAP
+
+
 def test_a_new_turn_forgets_the_machine_of_the_one_before() -> None:
     job = placed(folded(FIRST_TURN), node_id=NodeId("n1"), operation_id=None, warm=True, now=2.0).after
     lost = interrupted(job, now=3.0).after

@@ -241,17 +241,11 @@ def _joined(choose: Callable[..., Any], *values: Any) -> Any:
 
 
 def served(job: Job, *, template: str, operation_id: OperationId, now: float) -> JobChange:
-    """A provision was made for the job."""
+    """A provision was made for the job. What held it back stays said until a further try gets on."""
     tries = job.tries if job.operation_id == operation_id else job.tries + 1
+    said = {} if job.tries else {"unserved": None, "detail": ""}
     return _changed(
-        job,
-        JobStep.SERVED,
-        now,
-        template=template,
-        operation_id=operation_id,
-        tries=tries,
-        unserved=None,
-        detail="",
+        job, JobStep.SERVED, now, template=template, operation_id=operation_id, tries=tries, **said
     )
 
 

@@ -36,6 +36,9 @@ _CAUSES = {
 class Serve:
     """Provision a runner."""
 
+    doubtful: bool = False
+    """It had a runner, which is gone. It may have run there while the news of that were lost."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hold:
@@ -58,7 +61,7 @@ def decide(
         return _under_way(job, operation, paused, now)
     if operation.status is Status.SUCCEEDED:
         if node is None or node.state is not NodeState.RUNNING:
-            return Serve()
+            return Serve(doubtful=True)
         idle_since = operation.committed_at or operation.updated_at
         if now - idle_since <= GIVEN_WITHIN:
             return Hold()

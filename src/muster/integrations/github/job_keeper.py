@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 BATCH = 500
 LOOKS_MOST = 1000
 """Queued jobs whose provision is read in one round; the others have their turn in the next."""
+DOUBTS_MOST = 50
+"""Jobs that are looked up at GitHub in one round before they get a second runner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,14 +102,18 @@ class JobKeeper:
         paused = await self._given.access.pauses()
         self._looked = {job.id: self._looked.get(job.id, 0) for job in queued}
         turn = sorted(queued, key=lambda job: (self._looked[job.id], job.waits_since, job.id))[:LOOKS_MOST]
+        doubts = 0
         for job in turn:
             self._looked[job.id] = self._round
             operation = await self._operation(job.operation_id)
             node = None if operation is None else await self._handed(operation)
             found = decide(job, operation, node, paused=paused, now=self._given.clock.now())
-            if isinstance(found, Serve):
-                # It may have run on the runner that is gone, while the news of that were lost.
-                await self._intake.serve(await self._lookup.look_up(job) if job.tries else job)
+            if isinstance(found, Serve) and found.doubtful:
+                doubts += 1
+                if doubts <= DOUBTS_MOST:
+                    await self._intake.serve(await self._lookup.look_up(job))
+            elif isinstance(found, Serve):
+                await self._intake.serve(job)
             else:
                 await self._intake.hold(job, found.cause, found.detail)
 
