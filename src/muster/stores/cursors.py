@@ -30,6 +30,7 @@ class Dated(Protocol):
 
 R = TypeVar("R", bound=Dated)
 Place = tuple[float | str, ...]
+Age = tuple[float, str]
 
 
 def encode(kind: str, *place: float | str) -> Cursor:
@@ -46,7 +47,7 @@ def decode(kind: str, cursor: Cursor, *types: type) -> tuple[Any, ...]:
     return tuple(place[1:])
 
 
-def age(record: Dated) -> Place:
+def age(record: Dated) -> Age:
     return record.created_at, record.id
 
 

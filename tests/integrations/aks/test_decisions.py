@@ -26,7 +26,7 @@ from muster.integrations.aks.decisions import (
     remove,
     stop,
 )
-from muster.integrations.aks.roles import assignment_name, principal_for
+from muster.integrations.aks.plan import assignment_name, principal_for
 from muster.integrations.aks.sight import Group, PoolSight, Sight
 from muster.integrations.aks.spec import AksRole, AzureRole
 from muster.integrations.aks.steps import Stage

@@ -8,8 +8,7 @@ from muster.domain.template import RESOURCE_CLASSES
 from muster.integration import Level
 from muster.integrations.ssh.inspection import DISK_LEAST, FILES_LEAST, SHARED, SKEW_MOST, judged
 from muster.integrations.ssh.inventory import Host
-from muster.integrations.ssh.spec import HostArchitecture
-from muster.integrations.ssh.tables import HostConfig
+from muster.integrations.ssh.tables import HostArchitecture, HostConfig
 
 NOW = 1_000_000.0
 SLOTS = 3

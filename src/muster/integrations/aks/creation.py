@@ -11,7 +11,7 @@ from muster.domain.reasons import Reason
 from muster.integrations.aks import decisions
 from muster.integrations.aks.azure import Azure, Grant, GroupMissing, NameInUse, NotKnownYet, Order, TrackLost
 from muster.integrations.aks.decisions import Act, Later, outcome
-from muster.integrations.aks.roles import assignment_name, principal_for
+from muster.integrations.aks.plan import assignment_name, principal_for
 from muster.integrations.aks.sight import Sight
 from muster.integrations.aks.steps import Stage, chips, planned, state_words
 from muster.integrations.aks.tables import TEMPLATE

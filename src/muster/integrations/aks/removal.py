@@ -11,7 +11,7 @@ from muster.domain.errors import Refused
 from muster.integrations.aks import decisions
 from muster.integrations.aks.azure import Azure
 from muster.integrations.aks.decisions import Act, Later, outcome
-from muster.integrations.aks.roles import assignment_name
+from muster.integrations.aks.plan import assignment_name
 from muster.integrations.aks.sight import Sight
 from muster.integrations.aks.steps import Stage
 from muster.integrations.aks.tables import TEMPLATE

@@ -11,7 +11,7 @@ from muster.integration import Check, Level
 from muster.integrations.ssh.hosts import RemoteHost
 from muster.integrations.ssh.inventory import Host
 from muster.integrations.ssh.session import Refused
-from muster.integrations.ssh.spec import HostArchitecture
+from muster.integrations.ssh.tables import HostArchitecture
 
 DISK_LEAST = 1 << 30
 FILES_LEAST = 10_000

@@ -6,8 +6,7 @@ from typing import Any
 
 from muster.domain.errors import InvalidRequest
 from muster.domain.matching import type_matches
-from muster.integrations.ssh.spec import HostArchitecture, SshSpec
-from muster.integrations.ssh.tables import HostConfig, SshConfig
+from muster.integrations.ssh.tables import HostArchitecture, HostConfig, SshConfig, SshSpec
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 

@@ -11,14 +11,37 @@ from muster.domain import checks
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import RESOURCE_CLASSES
 from muster.integrations.ssh.scopes import AUTO, RLIMITS
-from muster.integrations.ssh.spec import HostArchitecture, SshSpec, labels
 
+LABELS_MOST = 20
 SLOTS_MOST = 1000
 PORTS = 65535
 _ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}", re.ASCII)
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\$?", re.ASCII)
 _COMMAND = re.compile(r"[A-Za-z0-9_./+-]{1,255}", re.ASCII)
 _DIRECTORY = re.compile(r"(~|/)[A-Za-z0-9_./+@-]{0,254}", re.ASCII)
+
+
+class HostArchitecture(StrEnum):
+    X86_64 = "x86_64"
+    AARCH64 = "aarch64"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshSpec:
+    labels: tuple[str, ...] = ()
+    """Labels that a host must have, all of them."""
+    architecture: HostArchitecture = HostArchitecture.ANY
+
+    def __post_init__(self) -> None:
+        labels("ssh.labels", self.labels)
+        checks.word("ssh.architecture", self.architecture, HostArchitecture)
+
+
+def labels(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, tuple | list) or len(value) > LABELS_MOST:
+        raise InvalidRequest(name, value, f"must be a list of at most {LABELS_MOST} labels")
+    return tuple(checks.name(name, each) for each in value)
 
 
 class Place(StrEnum):

@@ -4,9 +4,7 @@ Owns those items. A name is an item, so that it has one live cluster at most; wh
 one in the operation's partition. A token is a secret: in an item of its own, and in no record and no event.
 """
 
-import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing
 
 from muster.domain import events as drafts
 from muster.domain.cluster import Cluster, ClusterChange, ClusterState
@@ -19,6 +17,7 @@ from muster.ports.store import Cursor, Page
 from muster.stores import cursors
 from muster.stores.dynamodb import guards, keys
 from muster.stores.dynamodb.feed import Feed
+from muster.stores.dynamodb.listings import newest
 from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, Value, moment, record, restored, text
@@ -72,24 +71,15 @@ class DynamoClusters:
     async def clusters(
         self, *, states: Sequence[ClusterState], after: Cursor | None, limit: int
     ) -> Page[Cluster]:
-        start = None if after is None else moment(*cursors.decode("clusters", after, float, str))
         wanted = tuple(dict.fromkeys(states))
-        parts = await asyncio.gather(*(self._in_state(state, start, limit + 1) for state in wanted))
-        found = sorted((each for part in parts for each in part), key=_age, reverse=True)
-        return cursors.page(found, limit, "clusters")
 
-    async def _in_state(self, state: ClusterState, before: str | None, most: int) -> list[Cluster]:
-        found: list[Cluster] = []
-        walk = self._table.walk(_listed(state), index="listed", high=before, forward=False, page=most + 1)
-        async with aclosing(walk) as items:
-            async for item in items:
-                cluster = restored(Cluster, item)
-                older = before is None or moment(*_age(cluster)) < before
-                if older and cluster.state is state:
-                    found.append(cluster)
-                if len(found) == most:
-                    break
-        return found
+        def read(item: Item) -> Cluster | None:
+            cluster = restored(Cluster, item)
+            return cluster if cluster.state in wanted else None
+
+        return await newest(
+            self._table, [_listed(each) for each in wanted], read, kind="clusters", after=after, limit=limit
+        )
 
     async def write(
         self,
@@ -156,10 +146,6 @@ class DynamoClusters:
         return len(newer) < LEARNED_FROM
 
 
-def _age(cluster: Cluster) -> tuple[float, str]:
-    return cluster.created_at, cluster.id
-
-
 def _listed(state: ClusterState) -> str:
     return f"CLUSTERS#{state.value}"
 
@@ -206,7 +192,7 @@ def _item(cluster: Cluster) -> Item:
         "v": cluster.version,
         "d": record(cluster),
         "lp": _listed(cluster.state),
-        "ls": moment(*_age(cluster)),
+        "ls": moment(*cursors.age(cluster)),
     }
     if cluster.ready_at is not None:
         item |= {"sp": _taught(cluster.template), "ss": moment(cluster.ready_at, cluster.id)}

@@ -17,9 +17,9 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import NodeChange
 from muster.ports.commands import Kept
 from muster.ports.store import Cursor, Page
-from muster.stores import cursors
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
+from muster.stores.dynamodb.listings import newest
 from muster.stores.dynamodb.nodes import Nodes
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, Value, moment, record, restored, text, whole
@@ -179,19 +179,17 @@ class DynamoCommands:
         return whole_text[offset - int(start) : end - int(start)]
 
     async def commands(self, *, run: str | None, after: Cursor | None, limit: int) -> Page[Command]:
-        start = None if after is None else moment(*cursors.decode("commands", after, float, str))
         index = "listed" if run is None else "scoped"
         partition = keys.COMMANDS if run is None else f"{keys.COMMANDS}#{run}"
-        found: list[Command] = []
-        walk = self._table.walk(partition, index=index, high=start, forward=False, page=limit + 2)
-        async with aclosing(walk) as items:
-            async for item in items:
-                command = restored(Command, item)
-                if start is None or _place(command) < start:
-                    found.append(command)
-                if len(found) > limit:
-                    break
-        return cursors.page(found, limit, "commands")
+        return await newest(
+            self._table,
+            [partition],
+            lambda item: restored(Command, item),
+            kind="commands",
+            index=index,
+            after=after,
+            limit=limit,
+        )
 
     async def forget(self, operation_id: OperationId) -> None:
         """Delete commands and their output with the provision that they ran on."""

@@ -1,6 +1,5 @@
 """Jobs and the counts of their sources, as the job store promises. Owns those items."""
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
@@ -14,6 +13,7 @@ from muster.ports.store import Cursor, Page
 from muster.stores import cursors
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
+from muster.stores.dynamodb.listings import newest
 from muster.stores.dynamodb.table import Again, Table, gather_bounded
 from muster.stores.dynamodb.values import Item, Key, moment, number, record, restored, text
 from muster.stores.dynamodb.writes import ABSENT, Write, version_conflict
@@ -93,24 +93,15 @@ class DynamoJobs:
         return restored(Job, item)
 
     async def jobs(self, *, states: Sequence[JobState], after: Cursor | None = None, limit: int) -> Page[Job]:
-        start = None if after is None else moment(*cursors.decode("jobs", after, float, str))
         wanted = tuple(dict.fromkeys(states))
-        parts = await asyncio.gather(*(self._in_state(state, start, limit + 1) for state in wanted))
-        found = sorted((each for part in parts for each in part), key=_age, reverse=True)
-        return cursors.page(found, limit, "jobs")
 
-    async def _in_state(self, state: JobState, before: str | None, most: int) -> list[Job]:
-        found: list[Job] = []
-        walk = self._table.walk(_listed(state), index="listed", high=before, forward=False, page=most + 1)
-        async with aclosing(walk) as items:
-            async for item in items:
-                job = restored(Job, item)
-                older = before is None or moment(*_age(job)) < before
-                if older and job.state is state:
-                    found.append(job)
-                if len(found) == most:
-                    break
-        return found
+        def read(item: Item) -> Job | None:
+            job = restored(Job, item)
+            return job if job.state in wanted else None
+
+        return await newest(
+            self._table, [_listed(each) for each in wanted], read, kind="jobs", after=after, limit=limit
+        )
 
     async def waiting(self, *, limit: int) -> Sequence[Job]:
         found: list[Job] = []
@@ -161,10 +152,6 @@ class DynamoJobs:
         await self._table.delete(old)
 
 
-def _age(job: Job) -> tuple[float, str]:
-    return job.created_at, job.id
-
-
 def _listed(state: JobState) -> str:
     return f"JOBS#{state.value}"
 
@@ -178,9 +165,9 @@ def _item(job: Job) -> Item:
         "v": job.version,
         "d": record(job),
         "lp": _listed(job.state),
-        "ls": moment(*_age(job)),
+        "ls": moment(*cursors.age(job)),
         "sp": _run(job.repository, job.run) if job.run else None,
-        "ss": moment(*_age(job)) if job.run else None,
+        "ss": moment(*cursors.age(job)) if job.run else None,
         "tp": keys.JOBS_UPDATED,
         "ts": moment(job.updated_at, job.id),
     }

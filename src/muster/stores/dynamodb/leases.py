@@ -12,9 +12,10 @@ from muster.domain.events import of_takeover
 from muster.domain.ids import OperationId
 from muster.domain.operation import Fence, Operation
 from muster.ports.store import Cursor
+from muster.stores.cursors import age
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
-from muster.stores.dynamodb.operation_items import age, known_of, lease_fields
+from muster.stores.dynamodb.operation_items import known_of, lease_fields
 from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.table import Again, Table, gather_bounded
 from muster.stores.dynamodb.values import Item, moment, number, text

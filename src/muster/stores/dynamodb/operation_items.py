@@ -39,10 +39,6 @@ def known_of(items: Iterable[Item]) -> list[Operation]:
     return [operation(item) for item in items if known(item)]
 
 
-def age(each: Operation) -> tuple[float, str]:
-    return each.created_at, each.id
-
-
 def new(asked: Operation) -> Item:
     return {**fields(asked), **lease_fields(asked), "epoch": asked.epoch}
 

@@ -6,7 +6,6 @@ counts how often an operation took a place, so a write can require that none did
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 
 from muster.domain import events as drafts
@@ -27,10 +26,11 @@ from muster.domain.overview import Handover
 from muster.domain.provision_decisions import HELD
 from muster.domain.requests import ProvisionRequest
 from muster.ports.store import AHEAD_MOST, Cursor, Holdings, NodeView, OperationView, Page, Pool
-from muster.stores import cursors
+from muster.stores.cursors import age
 from muster.stores.dynamodb import failures, guards, keys
 from muster.stores.dynamodb.feed import Feed
-from muster.stores.dynamodb.operation_items import age, fields, known, known_of, new, operation
+from muster.stores.dynamodb.listings import newest
+from muster.stores.dynamodb.operation_items import fields, known, known_of, new, operation
 from muster.stores.dynamodb.table import TRIES, Again, Table
 from muster.stores.dynamodb.values import (
     Item,
@@ -122,46 +122,20 @@ class Operations:
         after: Cursor | None,
         limit: int,
     ) -> Page[Operation]:
-        start = None if after is None else moment(*cursors.decode("operations", after, float, str))
         wanted = tuple(dict.fromkeys(statuses))
-        index = "listed" if run is None else "scoped"
         partitions = (
             [f"OPS#{each.value}" for each in wanted] if run is None else [f"RUN#{run}"] if wanted else []
         )
-        parts = await asyncio.gather(
-            *(
-                self._matching(each, index, kind=kind, statuses=wanted, before=start, most=limit + 1)
-                for each in partitions
-            )
-        )
-        # While an index moves, it may name an operation under its old status and its new one.
-        by_id = {each.id: each for part in parts for each in part}
-        found = sorted(by_id.values(), key=age, reverse=True)
-        return cursors.page(found, limit, "operations")
 
-    async def _matching(
-        self,
-        partition: str,
-        index: str,
-        *,
-        kind: Kind | None,
-        statuses: Sequence[Status],
-        before: str | None,
-        most: int,
-    ) -> list[Operation]:
-        found: list[Operation] = []
-        walk = self._table.walk(partition, index=index, high=before, forward=False, page=most + 1)
-        async with aclosing(walk) as items:
-            async for item in items:
-                if not known(item):
-                    continue
-                each = operation(item)
-                newer = before is not None and moment(each.created_at, each.id) >= before
-                if not newer and each.status in statuses and kind in (None, each.kind):
-                    found.append(each)
-                if len(found) == most:
-                    break
-        return found
+        def read(item: Item) -> Operation | None:
+            found = operation(item) if known(item) else None
+            matches = found is not None and found.status in wanted and kind in (None, found.kind)
+            return found if matches else None
+
+        index = "listed" if run is None else "scoped"
+        return await newest(
+            self._table, partitions, read, kind="operations", index=index, after=after, limit=limit
+        )
 
     async def node_view(self, node_id: NodeId) -> NodeView:
         """Read the node first: an operation is deleted after its nodes."""
