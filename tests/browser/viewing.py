@@ -66,6 +66,8 @@ class View:
     abroad: list[str] = field(default_factory=list)
     forgiven: Callable[[str], bool] = lambda _words: False
     """Complaints that a test provokes: a server that is away, a token that ended."""
+    neighbours: tuple[str, ...] = ()
+    """Others whom a test lets the browser go to: an identity provider."""
 
     def go(self, path: str = "/") -> Page:
         self.page.goto(self.url + path)
@@ -96,7 +98,7 @@ class View:
 
     def _requested(self, request: Request) -> None:
         there = urlsplit(request.url)
-        if there.scheme not in ("data", "blob") and not request.url.startswith(self.url):
+        if there.scheme not in ("data", "blob") and not request.url.startswith((self.url, *self.neighbours)):
             self.abroad.append(request.url)
 
 

@@ -11,6 +11,8 @@ import { Loading, NotFound, Trouble } from "./parts/states";
 import { ConnectionLost, Header } from "./parts/header";
 import { Logo } from "./parts/logo";
 import { ClusterPage, Clusters } from "./pages/clusters";
+import { DevicePage } from "./pages/device";
+import { Entrance } from "./pages/entrance";
 import { Events } from "./pages/events";
 import { NodePage } from "./pages/node";
 import { Nodes } from "./pages/nodes";
@@ -18,7 +20,6 @@ import { OperationPage } from "./pages/operation";
 import { Operations } from "./pages/operations";
 import { OverviewPage } from "./pages/overview";
 import { ProvisionDialog } from "./pages/provision";
-import { SignIn } from "./pages/sign-in";
 import { TemplatePage } from "./pages/template";
 import { Templates } from "./pages/templates";
 import { Link, matched, useAddress } from "./routing/router";
@@ -56,7 +57,7 @@ export function App() {
   }, [token, known]);
   useEffect(() => (who === null ? undefined : watchToken(who, feed.subscribe)), [who]);
 
-  if (token === null) return matched("/api", path) ? <OpenReference /> : <SignIn />;
+  if (token === null) return matched("/api", path) ? <OpenReference /> : <Entrance />;
   if (who === null) {
     return (
       <main className="page">
@@ -123,6 +124,7 @@ function Page({ path }: { path: string }) {
   if (matched("/templates", path)) return <Templates />;
   if (matched("/clusters", path)) return <Clusters />;
   if (matched("/events", path)) return <Events />;
+  if (matched("/device", path)) return <DevicePage />;
   if (matched("/api", path)) {
     return (
       <Suspense fallback={<Loading rows={8} />}>

@@ -1,4 +1,4 @@
-/** The one place that speaks HTTP: the token in a header, refusals as errors that say what to do. */
+/** The one place that speaks HTTP: the token in a header (or the cookie), refusals as errors that say what to do. */
 
 import { clock } from "./clock";
 import { session } from "./session";
@@ -53,7 +53,7 @@ interface Asked {
 export async function send(path: string, asked: Asked = {}): Promise<Response> {
   const token = asked.token ?? session.get().token;
   const headers: Record<string, string> = { Accept: "application/json", ...asked.headers };
-  if (token !== null) headers["Authorization"] = `Bearer ${token}`;
+  if (token) headers["Authorization"] = `Bearer ${token}`;
   const init: RequestInit = { method: asked.method ?? "GET", headers, cache: "no-store", redirect: "error" };
   if (asked.body !== undefined) {
     headers["Content-Type"] = "application/json";

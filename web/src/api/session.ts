@@ -2,13 +2,17 @@
  * Who is signed in.
  *
  * The token lives in sessionStorage: it survives a reload, belongs to this tab alone and is gone with it. It is never
- * in an address (which ends up in histories, logs and shared links), and no cookie (which a browser would send by
- * itself, also for a form on somebody else's page).
+ * in an address, which ends up in histories, logs and shared links.
+ *
+ * Who signed in by the identity provider has no token here, but a cookie that no script can read. The server takes it
+ * from requests of this page alone.
  */
 
 import type { Role, Who } from "./types";
 
 const KEY = "muster.token";
+/** In place of a token: the browser shows the cookie of its session by itself. */
+export const COOKIE = "";
 const RANK: Record<Role, number> = { enrol: 0, viewer: 1, operator: 2, admin: 3 };
 
 export interface Session {
@@ -34,6 +38,11 @@ class SessionStore {
   began(token: string, who: Who): void {
     keep(token);
     this.set({ token, who, notice: "" });
+  }
+
+  /** Takes up what the browser has; whose it is, the server says next. */
+  resumes(token: string): void {
+    this.set({ token, who: null, notice: "" });
   }
 
   ended(notice: string): void {

@@ -2,7 +2,7 @@
 
 import { read, Refused, send } from "./client";
 import { clock } from "./clock";
-import { session } from "./session";
+import { COOKIE, session } from "./session";
 import type { FeedEvent, Who } from "./types";
 
 export async function signIn(token: string): Promise<void> {
@@ -23,6 +23,19 @@ export async function resume(): Promise<void> {
     if (!(error instanceof Refused) || error.status !== 401) throw error;
     session.ended(`You were signed out: ${error.message}`);
   }
+}
+
+/** Signs out: a session ends at the server, a token only leaves this tab. */
+export async function signOut(): Promise<void> {
+  let notice = "";
+  if (session.get().token === COOKIE) {
+    try {
+      await send("/sign-out", { method: "POST", token: COOKIE });
+    } catch (error) {
+      if (!(error instanceof Refused && error.status === 401)) notice = `You are still signed in: ${String(error)}`;
+    }
+  }
+  session.ended(notice);
 }
 
 const LATEST = 2 ** 31 - 1; // what a timer can wait for, in ms

@@ -23,6 +23,7 @@ export interface Page<T> {
 }
 
 export type Who = Shapes["Identity"];
+export type WaitingDevice = Shapes["WaitingDevice"];
 export type Part = Shapes["Part"];
 export type Diagnosis = Shapes["Diagnosis"];
 export type Failure = Shapes["Failure"];

@@ -1,15 +1,17 @@
-/** Signing in with a token. It goes into a header and this tab's memory, and nowhere else. */
+/** Signing in with a token, which goes into a header and this tab's memory; or by the identity provider. */
 
 import { type FormEvent, useState } from "react";
 import { Refused } from "../api/client";
+import type { Offer } from "../api/offer";
 import { session } from "../api/session";
 import { signIn } from "../api/signing-in";
 import { Field } from "../parts/field";
 import { Logo } from "../parts/logo";
+import { ProviderSignIn } from "../parts/provider-sign-in";
 import { Link } from "../routing/router";
 
-export function SignIn() {
-  const notice = session.get().notice;
+export function SignIn({ offer }: { offer: Offer }) {
+  const notice = offer.notice || session.get().notice;
   const [token, setToken] = useState("");
   const [wrong, setWrong] = useState("");
   const [why, setWhy] = useState("");
@@ -40,6 +42,7 @@ export function SignIn() {
             {notice}
           </p>
         )}
+        {offer.name && <ProviderSignIn name={offer.name} />}
         <input type="text" name="username" autoComplete="username" value="muster" readOnly hidden />
         <Field label="Token">
           {(id) => (
@@ -49,7 +52,7 @@ export function SignIn() {
               name="token"
               autoComplete="current-password"
               spellCheck={false}
-              autoFocus
+              autoFocus={!offer.name}
               required
               value={token}
               onChange={(event) => setToken(event.target.value)}
@@ -65,7 +68,11 @@ export function SignIn() {
             </p>
           </div>
         )}
-        <button type="submit" className="button button-primary" disabled={busy || token.trim() === ""}>
+        <button
+          type="submit"
+          className={`button ${offer.name ? "" : "button-primary"}`}
+          disabled={busy || token.trim() === ""}
+        >
           {busy ? "Signing in …" : "Sign in"}
         </button>
         <details className="faint">

@@ -1,7 +1,7 @@
 /** The bar at the top, and the word that the connection is lost. */
 
 import { useEffect, useRef, useState } from "react";
-import { session } from "../api/session";
+import { signOut } from "../api/signing-in";
 import { feed } from "../live/feed";
 import { useConnection } from "../live/history";
 import { useNow } from "../live/ticking";
@@ -136,13 +136,13 @@ function Account() {
         </p>
         {who?.expires_at && left !== null && (
           <p className="faint">
-            <Countdown until={who.expires_at} ahead="token ends in " over="token ended" />
+            <Countdown until={who.expires_at} ahead={`${who.kind} ends in `} over={`${who.kind} ended`} />
           </p>
         )}
         <Theme />
         {who?.version && <p className="faint">Muster {who.version}</p>}
         <Link href="/api">API reference</Link>
-        <button type="button" className="button" onClick={() => session.ended("")}>
+        <button type="button" className="button" onClick={() => void signOut()}>
           <Icon name="out" />
           Sign out
         </button>

@@ -76,7 +76,8 @@ def _together(config: OidcConfig) -> None:
         rule = 'must give a role to some groups: write [oidc.roles] with e.g. viewer = ["*"]'
         raise InvalidRequest("roles", {}, rule)
     for role in config.roles:
-        checks.known("roles", role, GRANTED)
+        if role not in GRANTED:
+            raise InvalidRequest(f"roles.{role}", "…", f"must be one of {', '.join(GRANTED)}")
     if config.session_idle > config.session_max:
         raise InvalidRequest("session_idle", config.session_idle, "must not be above session_max")
 
