@@ -23,6 +23,8 @@ from muster_simulation.trace import FaultCounts
 T = TypeVar("T")
 PATIENCE = 15.0
 TRIES = 8
+HOLD = 600.0
+"""Seconds for which failed nodes of some runs are kept for a look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +142,7 @@ class Callers:
             max_runtime=random.uniform(60.0, 600.0) if self._chance(0.3) else None,
             timeout=random.uniform(20.0, 300.0) if self._chance(load.hurried) else None,
             queue_timeout=random.uniform(10.0, 300.0) if self._chance(load.queued) else 0.0,
+            hold_on_failure=HOLD if run.endswith(("3", "7")) else None,
         )
 
     # --- using ------------------------------------------------------------------------------------

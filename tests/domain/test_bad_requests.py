@@ -8,7 +8,7 @@ import pytest
 
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
-from muster.domain.requests import ProvisionRequest, RefillRequest, ReleaseRequest
+from muster.domain.requests import HOLD_MAX, ProvisionRequest, RefillRequest, ReleaseRequest
 from muster.domain.template import (
     CPU_MOST,
     MEMORY_LEAST,
@@ -78,6 +78,7 @@ BAD_PROVISIONS: Values = {
     "max_runtime": NOT_SECONDS,
     "timeout": NOT_SECONDS,
     "queue_timeout": [*NOT_SECONDS_OR_ZERO, None],
+    "hold_on_failure": [*NOT_SECONDS, HOLD_MAX + 1],
     "tables": [None, "acme", {"workflow": "acme"}, {"workflow": 3}, {"run": {}}],
 }
 BAD_RELEASES: Values = {
@@ -154,6 +155,7 @@ EDGES: list[tuple[type, dict[str, Any]]] = [
     (ProvisionRequest, {"count": checks.COUNT_MAX, "run": "x" * checks.RUN_MAX, "owner": "o/r"}),
     (ProvisionRequest, {"usage": (UsageClass.SPOT,), "instance_types": ("c*",), "resource_class": "small"}),
     (ProvisionRequest, {"max_runtime": 1, "timeout": LONGEST, "queue_timeout": LONGEST}),
+    (ProvisionRequest, {"hold_on_failure": HOLD_MAX}),
     (ReleaseRequest, {"assignment_ids": ("as-1",) * checks.COUNT_MAX}),
     (RefillRequest, {"revision": checks.MACHINES_MAX, "count": checks.COUNT_MAX}),
 ]

@@ -37,6 +37,7 @@ def test_a_fact_leaves_the_state_and_the_time_it_was_entered() -> None:
         nodes.drained(node(NodeState.IDLE), now=NOW),
         nodes.interrupted(node(NodeState.RUNNING), now=NOW, ends_at=LATER),
         nodes.commanded(node(NodeState.RUNNING), now=NOW),
+        nodes.held(node(NodeState.RUNNING), now=NOW, until=LATER),
         nodes.displaced(node(NodeState.RUNNING, provider=EXTERNAL), now=NOW),
         nodes.left(node(NodeState.TERMINATING, provider=EXTERNAL), now=NOW),
     ]

@@ -607,7 +607,8 @@ class Turn:
 
     def order(self) -> None:
         d = self.s.desired
-        if d.directive == "attach" and self.s.attached == d.assignment and not self.s.moving:
+        here = d.directive in ("attach", "stay") and self.s.attached == d.assignment
+        if here and not self.s.moving:  # told to stay: somebody looks at what failed
             for order in d.commands:
                 self.take(order, order["id"], bool(order.get("cancel")))
         for c in self.s.commands.values():
@@ -1399,7 +1400,8 @@ class Agent:
         return gone and not left()
 
     def do_startcommand(self, e: StartCommand) -> None:
-        order, key, work = e.order, e.order["id"], self.path("work", e.assignment)
+        order, key = e.order, e.order["id"]
+        work = self.path("work", e.assignment) if e.assignment else self.path("home")
         code, output, artifact, traffic = 126, -1, False, None
         if not self.note(id=key, phase="lost"):
             self.events.put(CommandIs(key, "exited", code=126))

@@ -135,7 +135,7 @@ def find_operation(client: "SyncClient", name: str) -> "Operation":
 
 
 def find_provision(client: "SyncClient", name: str) -> str:
-    """Return the id of a provision: the given id, or the only one of a run that has running nodes."""
+    """Return the id of a provision: the given id, or the only one of a run that has nodes in use."""
     from muster.client import calls
 
     if is_operation(name):
@@ -143,7 +143,7 @@ def find_provision(client: "SyncClient", name: str) -> str:
     ids: dict[str, None] = {}
     cursor: str | None = None
     while True:
-        page = client.send(calls.nodes(state=("running",), cursor=cursor, limit=_PAGE))
+        page = client.send(calls.nodes(state=("running", "failed"), cursor=cursor, limit=_PAGE))
         ids.update((node.operation_id, None) for node in page.items if node.run == name and node.operation_id)
         cursor = page.next
         if cursor is None:

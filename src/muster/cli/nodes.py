@@ -4,8 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli.durations import parse_duration
 from muster.cli.output import Output
 from muster.domain.lifecycle import NodeState
+from muster.domain.node import HOLD
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
@@ -15,6 +17,7 @@ app = typer.Typer(
     help="List nodes; show, diagnose or terminate one.", invoke_without_command=True, add_completion=False
 )
 _PAGE = 500
+_HOLD = 1800.0
 State = Annotated[
     list[str] | None,
     typer.Option("--state", metavar="STATE", help="Only in this state, e.g. idle. May be repeated."),
@@ -63,7 +66,7 @@ def _list(state: list[str] | None, template: str | None) -> None:
     rows = [
         (
             node.id,
-            f"{node.state} (drain)" if node.drain else str(node.state),
+            _state(node),
             str(node.health or "-"),
             node.template,
             node.resource_class,
@@ -74,6 +77,14 @@ def _list(state: list[str] | None, template: str | None) -> None:
         for node in nodes
     ]
     output.table(columns, rows, nothing="no nodes: `muster provision --count 3` makes some")
+
+
+def _state(node: "Node") -> str:
+    from muster.cli import output
+
+    if node.deadline_source == HOLD:
+        return f"{node.state} (held {output.time_left(node.deadline_at)})"
+    return f"{node.state} (drain)" if node.drain else str(node.state)
 
 
 def _check(states: list[str]) -> None:
@@ -180,6 +191,30 @@ def diagnosis(node: NodeId, *, _output: Output = None) -> None:
     for section in found.sections:
         output.say(f"\n--- {section.name} ---")
         output.say(section.text or f"({section.missing})")
+
+
+@app.command()
+def hold(
+    node: NodeId,
+    *,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--for", parser=parse_duration, metavar="DURATION", help="At most 1d. (default: 30m)"),
+    ] = None,
+    _output: Output = None,
+) -> None:
+    """Keep a failed node for a look with `muster shell`. It ends when the time is over."""
+    from muster.cli import output
+    from muster.cli.connection import open_client
+    from muster.client import calls
+
+    with open_client() as client:
+        found = client.send(calls.hold(node, seconds or _HOLD))
+    if output.wants_json():
+        output.print_json(found)
+    else:
+        left = output.time_left(found.deadline_at)
+        output.say(f"✔ {found.id} is kept for {left}: `muster shell {found.id}`")
 
 
 @app.command()

@@ -89,6 +89,15 @@ QueueTimeout = Annotated[
         help="How long to wait for room under the caps. (default: 0)",
     ),
 ]
+HoldOnFailure = Annotated[
+    float | None,
+    typer.Option(
+        "--hold-on-failure",
+        parser=parse_duration,
+        metavar="DURATION",
+        help="Keep a node that failed for a look: `muster shell NODE`. At most 1d.",
+    ),
+]
 Owner = Annotated[
     str,
     typer.Option(
@@ -136,6 +145,7 @@ def provision_request(
     max_runtime: float | None,
     timeout: float | None,
     queue_timeout: float | None,
+    hold_on_failure: float | None,
     owner: str,
 ) -> "ProvisionRequest":
     from muster.domain.requests import ProvisionRequest
@@ -152,6 +162,7 @@ def provision_request(
         max_runtime=max_runtime,
         timeout=timeout,
         queue_timeout=queue_timeout or 0.0,
+        hold_on_failure=hold_on_failure,
     )
     return request if template is not None else _with_template(client, request)
 

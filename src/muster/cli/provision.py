@@ -24,6 +24,7 @@ def provision(
     max_runtime: options.MaxRuntime = None,
     timeout: options.Timeout = None,
     queue_timeout: options.QueueTimeout = None,
+    hold_on_failure: options.HoldOnFailure = None,
     owner: options.Owner = "default",
     wait: options.Wait = None,
     detach: options.Detach = False,
@@ -50,6 +51,7 @@ def provision(
             max_runtime=max_runtime,
             timeout=timeout,
             queue_timeout=queue_timeout,
+            hold_on_failure=hold_on_failure,
             owner=owner,
         )
         operation = client.send(calls.provision(request, key=key))

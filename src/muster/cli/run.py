@@ -62,6 +62,7 @@ def run(
     max_runtime: options.MaxRuntime = None,
     timeout: options.WholeTimeout = None,
     queue_timeout: options.QueueTimeout = None,
+    hold_on_failure: options.HoldOnFailure = None,
     owner: options.Owner = "default",
     wait: options.Wait = None,
     detach: options.Detach = False,
@@ -100,6 +101,7 @@ def run(
             max_runtime=max_runtime,
             timeout=timeout,
             queue_timeout=queue_timeout,
+            hold_on_failure=hold_on_failure,
             owner=owner,
         )
         if sync is not None:

@@ -15,6 +15,7 @@ from muster.domain.command import Execution
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
 from muster.wire import commands as commands_wire
+from muster.wire import nodes as nodes_wire
 from muster.wire import provisions
 from muster.wire.base import Page, Shape
 from muster.wire.boots import Boots, Timeline
@@ -296,6 +297,10 @@ def nodes(
 
 def node(node_id: str) -> Call[Node]:
     return _get(f"/nodes/{_id(node_id)}", _into(Node))
+
+
+def hold(node_id: str, seconds: float) -> Call[Node]:
+    return _post(f"/nodes/{_id(node_id)}/hold", _into(Node), nodes_wire.HoldRequest(seconds=seconds))
 
 
 def diagnosis(node_id: str) -> Call[Bundle]:

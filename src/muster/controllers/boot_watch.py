@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from muster.domain import deadlines
-from muster.domain import node as nodes
 from muster.domain.deadlines import Watch
 from muster.domain.diagnosis import ending
 from muster.domain.diagnosis_rules import fatal_sign, reason_of
-from muster.domain.errors import Conflict, ProviderError
+from muster.domain.errors import Conflict, NotFound, ProviderError
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
+from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
 from muster.domain.redaction import redact
 from muster.domain.settings import Settings
@@ -165,14 +165,26 @@ class BootWatch:
 
     async def _fail(self, node: Node, reason: Reason, detail: str) -> None:
         template = await self._store.template(node.template, node.revision)
-        now = self._ports.clock.now()
-        until = deadlines.failed_until(reason, template.spec, now=now)
+        change = deadlines.failed(
+            node,
+            reason=reason,
+            template=template.spec,
+            operation=await self._operation(node),
+            now=self._ports.clock.now(),
+            detail=detail,
+        )
         try:
-            await self._store.apply(
-                nodes.fail(node, now=now, reason=reason, deadline_at=until, detail=detail)
-            )
+            await self._store.apply(change)
         except Conflict:
             return  # it moved on: it booted, or somebody else judged it
+
+    async def _operation(self, node: Node) -> Operation | None:
+        if node.operation_id is None:
+            return None
+        try:
+            return await self._store.operation(node.operation_id)
+        except NotFound:
+            return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

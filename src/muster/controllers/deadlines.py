@@ -64,11 +64,12 @@ class DeadlineSweep:
             case None:
                 return None
             case Overdue(fails=True) as late:
-                return nodes.fail(
+                return deadlines.failed(
                     node,
-                    now=at.now,
                     reason=late.reason,
-                    deadline_at=deadlines.failed_until(late.reason, at.template, now=at.now),
+                    template=at.template,
+                    operation=at.operation,
+                    now=at.now,
                     detail=late.detail,
                     still_since=late.still_since,
                 )

@@ -40,7 +40,7 @@ class EvidenceCollector:
             bundle = await self._collected(node, self._redactor)
             await self._store.file_bundle(bundle, cause=classify(bundle).cause)
         template = await self._store.template(node.template, node.revision)
-        if rescuable(node, template.spec):
+        if rescuable(node, template.spec) or node.held:
             return
         try:
             change = nodes.condemn(

@@ -158,6 +158,7 @@ REASONS: Mapping[Reason, str] = {
     Reason.PROVIDER_REFUSED: "The provider refused the call. A repeat would be refused too.",
     Reason.PROVIDER_ERROR: "The provider failed, or its answer could not be read.",
     Reason.DEADLINE_EXCEEDED: "The operation or command did not end before its timeout.",
+    Reason.HOLD_OVER: "The node was kept for a look, and that time is over.",
     Reason.MAX_RUNTIME: "The run had its nodes for longer than `max_runtime`.",
     Reason.COMMAND_FAILED: "A command of the run exited non-zero; the message names the codes.",
     Reason.IDLE_TIMEOUT: "The node was idle for `idle_timeout`.",

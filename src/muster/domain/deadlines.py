@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from muster.domain import checks
+from muster.domain import node as nodes
 from muster.domain.boot import Learned
 from muster.domain.lifecycle import NodeState
-from muster.domain.node import INTERRUPTION, Node
+from muster.domain.node import HOLD, INTERRUPTION, Node, NodeChange
 from muster.domain.operation import CLUSTERS, Kind, Operation
 from muster.domain.pace import Pace, stale_after
-from muster.domain.reasons import Reason
+from muster.domain.reasons import ENDINGS, Reason
+from muster.domain.requests import ProvisionRequest, RunRequest
 from muster.domain.template import Runtime, TemplateSpec
 
 _COUNTS = ("beats_per_second", "queued_per_owner")
@@ -255,6 +257,8 @@ _REASONS = {
     NodeState.IDLE: Reason.IDLE_TIMEOUT,
     NodeState.RELEASING: Reason.RELEASE_TIMEOUT,
 }
+_BY_SOURCE = {INTERRUPTION: Reason.INTERRUPTED, HOLD: Reason.HOLD_OVER}
+"""Deadlines that mean something else than the state's own."""
 RESCUABLE = (Reason.BOOT_TIMEOUT, Reason.BOOT_STALLED)
 """Failures of time alone: a boot that ends after all disproves them."""
 
@@ -274,8 +278,7 @@ def judge(node: Node, at: DeadlineContext) -> Overdue | Extended | None:
     if node.state is NodeState.FAILED:
         return Overdue(reason=node.reason or Reason.BOOT_TIMEOUT, fails=False, detail=_overrun(node, at.now))
     if node.state in _REASONS:
-        taken_back = node.deadline_source == INTERRUPTION
-        reason = Reason.INTERRUPTED if taken_back else _REASONS[node.state]
+        reason = _BY_SOURCE.get(node.deadline_source, _REASONS[node.state])
         return Overdue(reason=reason, fails=False, detail=_overrun(node, at.now))
     return None
 
@@ -333,6 +336,42 @@ def failed_until(reason: Reason, template: TemplateSpec, *, now: float) -> float
     """Return until when a failed node is kept: for its rescue, if possible, and for its evidence."""
     window = template.rescue_window if reason in RESCUABLE else 0.0
     return now + max(window, COLLECTING)
+
+
+_NOTHING_LEFT = (*ENDINGS, Reason.DUPLICATE_JOIN)
+"""Failures that leave no machine to look at, or one that is not ours."""
+
+
+def failed(
+    node: Node,
+    *,
+    reason: Reason,
+    template: TemplateSpec,
+    operation: Operation | None,
+    now: float,
+    detail: str = "",
+    still_since: float | None = None,
+) -> NodeChange:
+    """Fail a node, and keep it as long as its rescue, its evidence and a look that was asked for take."""
+    until = failed_until(reason, template, now=now)
+    hold = 0.0 if reason in _NOTHING_LEFT else hold_of(operation)
+    return nodes.fail(
+        node,
+        now=now,
+        reason=reason,
+        deadline_at=max(until, now + hold),
+        detail=detail,
+        still_since=still_since,
+        hold=now + hold > until,
+    )
+
+
+def hold_of(operation: Operation | None) -> float:
+    """Return how long nodes of an operation are kept for a look if they fail."""
+    request = None if operation is None else operation.request
+    if isinstance(request, RunRequest):
+        request = request.provision
+    return (request.hold_on_failure or 0.0) if isinstance(request, ProvisionRequest) else 0.0
 
 
 def rescuable(node: Node, template: TemplateSpec) -> bool:

@@ -39,14 +39,15 @@ class Desired:
 
 def desired(node: Node, *, dead_man: float, kit: bool = False) -> Desired:
     directive = _directive(node)
-    bound = directive in (Directive.ATTACH, Directive.DETACH)
+    looked_at = node.commandable and node.state is NodeState.FAILED
+    bound = directive in (Directive.ATTACH, Directive.DETACH) or looked_at
     return Desired(
         version=node.version,
         directive=directive,
         assignment_id=node.assignment_id if bound else None,
         run=node.run if bound else None,
         dead_man=dead_man,
-        commanded=bound and node.state is NodeState.RUNNING,
+        commanded=node.commandable,
         kit=kit and directive is Directive.ATTACH,
     )
 

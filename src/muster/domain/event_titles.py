@@ -10,7 +10,7 @@ from muster.domain.command import CommandState
 from muster.domain.events import SUBMITTED, Entity
 from muster.domain.health import Health
 from muster.domain.launch import LaunchState
-from muster.domain.lifecycle import Verb
+from muster.domain.lifecycle import Fact, Verb
 from muster.domain.node import RENEWED
 from muster.domain.operation import Step
 
@@ -27,6 +27,7 @@ _TITLES: Mapping[Entity, Mapping[str, str]] = {
         Verb.CONDEMN: "set to terminate",
         Verb.CONFIRM_GONE: "terminated",
         RENEWED: "kept warm",
+        Fact.HELD: "retained",
     },
     Entity.HEALTH: {
         Health.STARTING: "started up",

@@ -43,6 +43,7 @@ class Fact(StrEnum):
     DRAINED = "drained"
     INTERRUPTED = "interrupted"
     COMMANDED = "commanded"
+    HELD = "held"
     DISPLACED = "displaced"
     LEFT = "left"
 

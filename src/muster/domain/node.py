@@ -68,6 +68,17 @@ class Node:
         return self.booted_at is not None
 
     @property
+    def held(self) -> bool:
+        """Return whether the node is kept for a look."""
+        return self.deadline_source == HOLD and self.state in (NodeState.FAILED, NodeState.RUNNING)
+
+    @property
+    def commandable(self) -> bool:
+        """Return whether the node takes commands: it serves a run, or failed and is kept for a look."""
+        looked_at = self.state is NodeState.FAILED and self.held
+        return self.assignment_id is not None and (self.state is NodeState.RUNNING or looked_at)
+
+    @property
     def attached(self) -> bool:
         return self.attached_at is not None
 
@@ -202,14 +213,17 @@ def fail(
     deadline_at: float,
     detail: str = "",
     still_since: float | None = None,
+    hold: bool = False,
 ) -> NodeChange:
-    """Fail a node that did not boot. `still_since`: fail only if it made no progress since then."""
+    """Fail a node that did not boot. `still_since`: fail only if it made no progress since then. `hold`: its
+    deadline is that of a look."""
     if node.up:
         raise IllegalTransition(f"cannot fail node {node.id}: it has booted")
     change = _moved(
         node, Verb.FAIL, NodeState.FAILED, now=now, deadline_at=deadline_at, reason=reason, detail=detail
     )
-    return replace(change, still_since=still_since)
+    after = replace(change.after, deadline_source=HOLD) if hold else change.after
+    return replace(change, after=after, still_since=still_since)
 
 
 def rescue(
@@ -371,6 +385,21 @@ def drained(node: Node, *, now: float) -> NodeChange:
     return NodeChange(name=Fact.DRAINED, before=node, after=after, at=now)
 
 
+def held(node: Node, *, now: float, until: float, detail: str = "") -> NodeChange:
+    """Keep a node for a look until that time, and no longer: one that failed, or whose command failed."""
+    if node.state not in (NodeState.FAILED, NodeState.RUNNING) or node.enrolled:
+        raise IllegalTransition(f"cannot hold node {node.id}: it is {node.state}")
+    after = replace(node, version=node.version + 1, deadline_at=until, deadline_source=HOLD)
+    told = f"{detail}, " if detail else ""
+    return NodeChange(
+        name=Fact.HELD, before=node, after=after, at=now, detail=f"{told}until {time_of_day(until)}"
+    )
+
+
+HOLD = "hold"
+"""The source of a deadline until which a node is kept for a look."""
+
+
 def interrupted(node: Node, *, now: float, ends_at: float) -> NodeChange:
     """Record that the provider takes the machine back at that time.
 
@@ -396,7 +425,7 @@ INTERRUPTION = "interruption"
 
 def commanded(node: Node, *, now: float) -> NodeChange:
     """Record that the node's commands changed: the version moves, so that the node asks for them."""
-    if node.assignment_id is None or node.state is not NodeState.RUNNING:
+    if not node.commandable:
         raise IllegalTransition(f"cannot command node {node.id}: it is {node.state}")
     after = replace(node, version=node.version + 1)
     return NodeChange(name=Fact.COMMANDED, before=node, after=after, at=now)

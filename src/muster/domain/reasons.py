@@ -26,6 +26,7 @@ class Reason(StrEnum):
     COMMAND_FAILED = "command_failed"
     IDLE_TIMEOUT = "idle_timeout"
     RELEASE_TIMEOUT = "release_timeout"
+    HOLD_OVER = "hold_over"
     PARTIAL_LAUNCH = "partial_launch"
     RETIRED = "retired"
     REUSE = "reuse"
@@ -72,6 +73,7 @@ ADVICE: dict[Reason, str] = {
     Reason.COMMAND_FAILED: "read the commands' output: `muster logs RUN`",
     Reason.IDLE_TIMEOUT: "raise idle_timeout or min_idle to keep more nodes warm",
     Reason.RELEASE_TIMEOUT: "nothing to do: Muster terminates the node, because it was not proven clean",
+    Reason.HOLD_OVER: "nothing to do: the node was kept for a look, and that time is over",
     Reason.PARTIAL_LAUNCH: "try again, or ask for fewer nodes; Muster terminated the machines that it got",
     Reason.RETIRED: "nothing to do: nodes of old revisions end; `muster apply` restores a retired template",
     Reason.REUSE: "nothing to do: the template's reuse rule ends the node after its run",

@@ -11,6 +11,9 @@ from muster.domain.ids import AssignmentId, ClusterId, OperationId
 from muster.domain.serialization import FLAT, field_names
 from muster.domain.template import RESOURCE_CLASSES, UsageClass
 
+HOLD_MAX = 86400.0
+"""Seconds for which a node may be kept for a look at a time. `muster extend` adds to it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisionRequest:
@@ -29,6 +32,8 @@ class ProvisionRequest:
     """A hard deadline: neither learning nor extension passes it."""
     queue_timeout: float = 0.0
     """How long to wait for room under the caps; 0 fails at once."""
+    hold_on_failure: float | None = None
+    """How long a node that failed, or whose command failed, is kept for a look; None: not at all."""
     tables: Mapping[str, Any] = field(default_factory=dict, metadata=FLAT)
     """What it says to integrations: plain data, by the name of the table. Each reads its own."""
 
@@ -48,6 +53,8 @@ class ProvisionRequest:
         if self.timeout is not None:
             checks.seconds("timeout", self.timeout)
         checks.seconds("queue_timeout", self.queue_timeout, zero=True)
+        if self.hold_on_failure is not None:
+            checks.seconds("hold_on_failure", self.hold_on_failure, most=HOLD_MAX)
         object.__setattr__(self, "tables", checks.tables(self.tables, taken=field_names(type(self))))
 
 

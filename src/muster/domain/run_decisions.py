@@ -5,10 +5,10 @@ own id. So a replica that takes over finds them instead of making new ones.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from muster.domain.command import Command, CommandState, exit_status
-from muster.domain.deadlines import HARD
+from muster.domain.deadlines import HARD, hold_of
 from muster.domain.decisions import ExtendDeadline, Finish, Wait
 from muster.domain.ids import OperationId
 from muster.domain.operation import Member, Operation, Status, Verdict
@@ -47,6 +47,10 @@ class Situation:
     now: float
     grace_until: float = 0.0
     """Its deadline doesn't count as passed before this: no replica watched for a while."""
+    serving: int = 0
+    """Nodes that could be kept for a look. Counted only if the caller asked for it and a command failed."""
+    held: int = 0
+    """How many of them are kept."""
     extended_until: float | None = None
     """When the run should end at the latest, if its nodes or its provision were given more time."""
 
@@ -67,11 +71,18 @@ class Execute:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Keep the nodes for a look, instead of their release."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitRelease:
     pass
 
 
-Action = SubmitProvision | CancelProvision | ExtendDeadline | Execute | SubmitRelease | Finish | Wait
+Action = SubmitProvision | CancelProvision | ExtendDeadline | Execute | Hold | SubmitRelease | Finish | Wait
 
 
 def decide(at: Situation) -> Action:
@@ -105,6 +116,8 @@ def _with_nodes(at: Situation, provision: Operation, stopped: Verdict | None) ->
             return Execute(members=missing)
         if not all(command.ended for command in at.commands):
             return Wait()
+    if stopped is None and at.release is None and at.serving:
+        return _finished(at) if at.held == at.serving else Hold(until=at.now + hold_of(at.operation))
     if at.release is None:
         return SubmitRelease()
     if not at.release.ended and not _waited_long_enough(at):
@@ -112,6 +125,13 @@ def _with_nodes(at: Situation, provision: Operation, stopped: Verdict | None) ->
     if stopped is None or (not missing and at.release.created_at < _stopped_at(at)):
         return _finished(at)
     return _ended_by(stopped)
+
+
+def wants_hold(operation: Operation, commands: Sequence[Command]) -> bool:
+    """Return whether the nodes are kept for a look: the caller asked for it, and a command failed."""
+    exited = [command for command in commands if command.state is CommandState.EXITED]
+    failed = any(exit_status(command) != 0 for command in exited)
+    return failed and hold_of(operation) > 0 and all(command.ended for command in commands)
 
 
 def _waited_long_enough(at: Situation) -> bool:
@@ -165,8 +185,16 @@ def _finished(at: Situation) -> Finish:
     for judge in (_cut, _lost, _failed):
         verdict = judge(at.commands)
         if verdict is not None:
+            verdict = _held(verdict, at) if at.held else verdict
             return Finish(status=Status.FAILED, verdict=verdict, result=result)
     return Finish(status=Status.SUCCEEDED, result=result)
+
+
+def _held(verdict: Verdict, at: Situation) -> Verdict:
+    request = at.operation.request
+    run = request.provision.run if isinstance(request, RunRequest) else at.operation.id
+    told = f"its nodes are kept for a look: `muster shell {run}`, and `muster release {run}` ends it"
+    return replace(verdict, message=f"{verdict.message}; {told}")
 
 
 def _cut(commands: Sequence[Command]) -> Verdict | None:

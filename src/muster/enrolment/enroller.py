@@ -221,7 +221,7 @@ class Enrolment:
         if report.interrupted is not None and node.reason is not Reason.INTERRUPTED:
             return _interruption(node, report.interrupted, now)
         if node.state is NodeState.CREATED and not node.up:
-            return await self._boot_change(node, report, now)
+            return await self._boot_change(at, report, now)
         if report.attached is not None and self._awaits(node, report.attached):
             return await self._attach_change(at, ended=False)
         if report.failed is not None and _unfit(node, report.failed_assignment):
@@ -245,18 +245,19 @@ class Enrolment:
         until = deadlines.attached_until(at.operation, self._limits, now=now)
         return nodes.attached(at.node, now=now, deadline_at=until)
 
-    async def _boot_change(self, node: Node, report: Report, now: float) -> NodeChange | None:
-        spec = await self._template_spec(node)
+    async def _boot_change(self, at: NodeView, report: Report, now: float) -> NodeChange | None:
+        node, spec = at.node, await self._template_spec(at.node)
         if report.booted:
             until = now + deadlines.attach_timeout(spec, self._limits)
             return nodes.booted(node, now=now, deadline_at=until, teaches=await self._teaches(node))
         if report.failed is not None and report.failed_assignment is None:
             reason = Reason.BOOT_SCRIPT_FAILED
-            return nodes.fail(
+            return deadlines.failed(
                 node,
-                now=now,
                 reason=reason,
-                deadline_at=deadlines.failed_until(reason, spec, now=now),
+                template=spec,
+                operation=at.operation,
+                now=now,
                 detail=how_it_failed(report.failed),
             )
         if report.phase is not None and len(await self._store.marks(node.id)) < MARKS_MOST:

@@ -78,6 +78,20 @@ class CommandDesk:
         rule = f"it is {node.state}, and commands run on nodes that serve a run; see `muster nodes`"
         raise InvalidRequest("node_id", node_id, rule)
 
+    async def look_inside(
+        self, node_id: NodeId, execution: Execution, *, key: str | None, actor: str
+    ) -> Command | None:
+        """Open a shell on a failed node that is kept for a look. None: the node is no such node."""
+        node = await self._store.node(node_id)
+        if execution.terminal is None or node.state is not NodeState.FAILED or not node.commandable:
+            return None
+        if node.operation_id is None or node.assignment_id is None:
+            return None
+        operation = await self._store.operation(node.operation_id)
+        member = Member(node_id=node.id, assignment_id=node.assignment_id)
+        batch = self._ports.ids.new("cmd") if key is None else _batch(key)
+        return await self.start(operation, member, execution, command_id=CommandId(f"{batch}.0"), actor=actor)
+
     async def _ready(self, operation_id: OperationId) -> Operation:
         operation = await provision_of(self._store, operation_id)
         if not operation.ended:
@@ -146,7 +160,7 @@ class CommandDesk:
         except NotFound as error:
             how = "forgotten" if node is None else node.state
             raise Gone(
-                f"node {member.node_id} (index {operation.members.index(member)}) no longer serves"
+                f"node {member.node_id}{_index(operation, member)} no longer serves"
                 f" {operation.id}: it is {how}; choose others by their index, or provision again"
             ) from error
 
@@ -162,8 +176,8 @@ class CommandDesk:
             operation_id=operation.id,
             assignment_id=member.assignment_id,
             node_id=member.node_id,
-            ordinal=operation.members.index(member),
-            count=len(operation.members),
+            ordinal=operation.members.index(member) if member in operation.members else 0,
+            count=max(1, len(operation.members)),
             run=request.run,
             execution=execution,
             created_at=now,
@@ -194,9 +208,13 @@ def _batch(key: str) -> str:
 
 
 def _serves(node: Node | None, member: Member) -> bool:
-    if node is None or node.state is not NodeState.RUNNING:
+    if node is None or not node.commandable:
         return False
     return node.assignment_id == member.assignment_id
+
+
+def _index(operation: Operation, member: Member) -> str:
+    return f" (index {operation.members.index(member)})" if member in operation.members else ""
 
 
 def _same(command: Command, member: Member, execution: Execution) -> Command:

@@ -14,9 +14,10 @@ from muster.domain.errors import Conflict, InvalidRequest, NotFound
 from muster.domain.findings import Finding
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState
-from muster.domain.node import Node, NodeChange
+from muster.domain.node import HOLD, Node, NodeChange
 from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
+from muster.domain.requests import HOLD_MAX
 from muster.domain.run_decisions import run_of
 from muster.operations.concurrency import concurrently
 from muster.operations.submission import provision_of
@@ -51,6 +52,19 @@ class OperatorDesk:
 
         return await self._guarded(node_id, change, actor)
 
+    async def hold(self, node_id: NodeId, seconds: float, *, actor: str = "") -> Node:
+        """Keep a failed node for a look, from now on. Raises InvalidRequest for any other."""
+        checks.seconds("for", seconds, most=HOLD_MAX)
+
+        def change(node: Node, now: float) -> NodeChange | None:
+            over = node.deadline_at is not None and now >= node.deadline_at
+            if node.state is not NodeState.FAILED or over:
+                rule = f"it is {node.state}: only a failed node is kept; a run has `--hold-on-failure`"
+                raise InvalidRequest("node_id", node_id, rule)
+            return nodes.held(node, now=now, until=now + seconds)
+
+        return await self._guarded(node_id, change, actor)
+
     async def extend(self, operation_id: OperationId, seconds: float, *, actor: str = "") -> Sequence[Node]:
         """Give the running nodes of a provision more time."""
         checks.seconds("by", seconds)
@@ -64,7 +78,8 @@ class OperatorDesk:
         def change(node: Node, now: float) -> NodeChange | None:
             if node.deadline_at is None or not _in_time(node, now):
                 return None
-            return nodes.extend(node, now=now, deadline_at=node.deadline_at + seconds, source=BY_OPERATOR)
+            source = HOLD if node.held else BY_OPERATOR
+            return nodes.extend(node, now=now, deadline_at=node.deadline_at + seconds, source=source)
 
         return await concurrently(self._guarded(node.id, change, actor) for node in running)
 
@@ -121,5 +136,7 @@ class OperatorDesk:
 
 
 def _in_time(node: Node, now: float) -> bool:
-    """Return whether a node runs and is in time. Only the sweep judges a node past its deadline."""
-    return node.state is NodeState.RUNNING and (node.deadline_at is None or now < node.deadline_at)
+    """Return whether a node runs or is kept for a look, and is in time. Only the sweep judges a node past its
+    deadline."""
+    kept = node.state is NodeState.RUNNING or node.held
+    return kept and (node.deadline_at is None or now < node.deadline_at)

@@ -1,22 +1,39 @@
 """Advance a run: provision, execute on every node, release. One operation that outlives its client."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from muster.domain import node as nodes
 from muster.domain import operation as operations
 from muster.domain import progress_view, run_decisions
 from muster.domain.command import Command
 from muster.domain.deadlines import EXTENSION
 from muster.domain.decisions import ExtendDeadline, Finish, Wait
-from muster.domain.errors import Gone, IllegalTransition, InvalidRequest, NotCancellable, NotFound
+from muster.domain.errors import (
+    Conflict,
+    Gone,
+    IllegalTransition,
+    InvalidRequest,
+    NotCancellable,
+    NotFound,
+)
 from muster.domain.ids import CommandId
 from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
 from muster.domain.operation import Member, Operation, Status, Verdict
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest, ReleaseRequest, RunRequest
-from muster.domain.run_decisions import CancelProvision, Execute, Situation, SubmitProvision, SubmitRelease
+from muster.domain.run_decisions import (
+    CancelProvision,
+    Execute,
+    Hold,
+    Situation,
+    SubmitProvision,
+    SubmitRelease,
+)
 from muster.domain.settings import Settings
 from muster.domain.steps import RUN_STEPS
 from muster.domain.text import counted
@@ -74,6 +91,8 @@ class RunHandler:
                 await self._store.write_operation(change, fence=driven.fence)
             case Execute(members=members):
                 await self._execute(at, request, members, driven)
+            case Hold(until=until):
+                await self._hold(at, until, driven)
             case SubmitRelease():
                 await self._release(at, driven)
             case Finish() as end:
@@ -112,16 +131,36 @@ class RunHandler:
         provision = await self._store.operation_by_key(run_decisions.provision_key(operation.id))
         release = await self._store.operation_by_key(run_decisions.release_key(operation.id))
         commands = await self._ports.commands.of_operation(provision.id) if provision else ()
+        own = [command for command in commands if command.id.startswith(f"{operation.id}.")]
+        kept = release is None and run_decisions.wants_hold(operation, own)
+        serving = await self._serving(provision) if provision is not None and kept else []
         overdue = provision is not None and release is None and now >= operation.deadline_at
         return Situation(
             operation=operation,
             provision=provision,
-            commands=[command for command in commands if command.id.startswith(f"{operation.id}.")],
+            commands=own,
             release=release,
             now=now,
             grace_until=await self._watch_tracker.due(operation),
+            serving=len(serving),
+            held=sum(1 for node in serving if node.held),
             extended_until=await self._extended_until(provision) if provision and overdue else None,
         )
+
+    async def _serving(self, provision: Operation) -> list[Node]:
+        view = await self._store.view(provision.id)
+        return [node for node in view.nodes if node.state is NodeState.RUNNING]
+
+    async def _hold(self, at: Situation, until: float, driven: DrivenLease) -> None:
+        """Keep the nodes until then. Those that a crash leaves out are kept by the next replica."""
+        if at.provision is None:
+            return
+        await self._show(at, _holding(at.now), driven)
+        for node in await self._serving(at.provision):
+            if not node.held:
+                change = nodes.held(node, now=at.now, until=until, detail="a command of its run failed")
+                with suppress(Conflict):  # it moved: the next look decides again
+                    await self._store.apply(change)
 
     async def _extended_until(self, provision: Operation) -> float | None:
         """Return until when the nodes may run, or could run while they boot, plus the time to
@@ -231,6 +270,10 @@ class RunHandler:
 
 def _clock(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S} UTC"
+
+
+def _holding(now: float) -> Progress:
+    return progress_view.at_step(RUN_STEPS, 6, message="keeping the nodes for a look", since=now)
 
 
 def _returning(now: float) -> Progress:

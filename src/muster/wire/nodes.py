@@ -104,6 +104,14 @@ class Node(Shape):
         )
 
 
+class HoldRequest(Shape):
+    """How long a failed node is kept."""
+
+    EXAMPLE = {"seconds": 1800}
+
+    seconds: float
+
+
 class NodesQuery(Query):
     state: Annotated[tuple[NodeState, ...], Meta(max_length=len(NodeState))] = ()
     """None given: every state but terminated."""

@@ -35,6 +35,8 @@ class ProvisionRequest(Tables):
     max_runtime: float | None = None
     timeout: float | None = None
     queue_timeout: float = 0.0
+    hold_on_failure: float | None = None
+    """Seconds for which a node that failed, or whose command failed, is kept for a look. At most a day."""
 
     @classmethod
     def of(cls, request: domain.ProvisionRequest) -> Self:

@@ -34,6 +34,12 @@ async def execute(ctx: Ctx, caller: CallerToken, body: CommandsRequest, key: Key
     for blob in (execution.archive, execution.stdin):
         if blob is not None:
             await ctx.archives.find(blob, now=ctx.now())
+    if body.node_id is not None:
+        looked = await ctx.plane.command_desk.look_inside(
+            NodeId(body.node_id), execution, key=key, actor=caller.actor
+        )
+        if looked is not None:
+            return Commands(items=(Command.of(looked),))
     operation_id, indexes = await _target(ctx, body)
     batch = None if key is None else _batch(operation_id, key)
     commands = await ctx.plane.command_desk.execute(

@@ -16,7 +16,7 @@ from muster.ports.store import Cursor
 from muster.wire.base import Page, at
 from muster.wire.boots import Timeline
 from muster.wire.diagnoses import Bundle
-from muster.wire.nodes import Console, Node, NodesQuery, Pools
+from muster.wire.nodes import Console, HoldRequest, Node, NodesQuery, Pools
 from muster.wire.pool_history import PoolHistory, PoolHistoryQuery
 
 _ENDED = (NodeState.TERMINATING, NodeState.TERMINATED)
@@ -87,6 +87,12 @@ async def terminate(ctx: Ctx, caller: CallerToken, node_id: str) -> Node:
     return await _shown(ctx, node)
 
 
+async def hold(ctx: Ctx, caller: CallerToken, node_id: str, body: HoldRequest) -> Node:
+    """Keep a failed node for a look: `muster shell` opens a terminal on it. It ends when the time is over."""
+    node = await ctx.plane.operator.hold(NodeId(node_id), body.seconds, actor=caller.actor)
+    return await _shown(ctx, node)
+
+
 async def drain(ctx: Ctx, caller: CallerToken, node_id: str) -> Node:
     """Keep a node from further runs; terminate it once it is free."""
     node = await ctx.plane.operator.drain(NodeId(node_id), actor=caller.actor)
@@ -117,6 +123,7 @@ TABLE = Table(
         Route("GET", "/nodes/{node_id}/boot", Access.VIEWER, boot),
         Route("GET", "/nodes/{node_id}/console", Access.VIEWER, console),
         Route("POST", "/nodes/{node_id}/terminate", Access.OPERATOR, terminate),
+        Route("POST", "/nodes/{node_id}/hold", Access.OPERATOR, hold),
         Route("POST", "/nodes/{node_id}/drain", Access.OPERATOR, drain),
         Route("GET", "/pools", Access.VIEWER, pools),
         Route("GET", "/pools/history", Access.VIEWER, pool_history),

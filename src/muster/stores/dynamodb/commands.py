@@ -28,7 +28,7 @@ from muster.stores.records import command_written_at
 
 PIECE = 256 * 1024
 """Bytes of output per item: it fits, however badly it is compressed."""
-_SERVING = (NodeState.RUNNING, NodeState.RELEASING)
+_SERVING = (NodeState.RUNNING, NodeState.RELEASING, NodeState.FAILED)
 
 
 class _There(Exception):

@@ -33,7 +33,7 @@ UNSERVED = f"""
     SELECT {COMMAND.qualified("c")} FROM commands AS c
     WHERE c.ended_at IS NULL AND NOT EXISTS (
         SELECT 1 FROM nodes AS n WHERE n.id = c.node_id AND n.assignment_id = c.assignment_id
-        AND n.state IN ('running', 'releasing')
+        AND n.state IN ('running', 'releasing', 'failed')
     )
     ORDER BY c.created_at, c.id LIMIT :limit
 """
