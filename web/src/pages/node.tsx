@@ -15,6 +15,7 @@ import { DrainButton } from "../parts/drain";
 import { EventList } from "../parts/events";
 import { Card, Fact, Facts } from "../parts/facts";
 import { Loading, NotFound, Shown, Trouble } from "../parts/states";
+import { TerminalButton } from "../parts/terminal-button";
 import {
   Ago,
   Badge,
@@ -61,6 +62,7 @@ export function NodePage({ id }: { id: string }) {
           <bdi className="mono name">{node.id}</bdi> <Copy text={() => node.id} label="Copy the node's id" />
         </h1>
         <div className="page-acts">
+          <TerminalButton node={node} />
           <Brakes node={node} path={path} />
         </div>
       </header>
@@ -150,7 +152,8 @@ function wellness(node: Node): string {
 
 function Deadline({ node, gone }: { node: Node; gone: boolean }) {
   const kept = keptWarm(node, usePools());
-  const name = DEADLINE_NAMES[node.state] ?? "deadline";
+  const held = node.deadline_source === "hold";
+  const name = held ? "look" : (DEADLINE_NAMES[node.state] ?? "deadline");
   return (
     <section className="card axis" aria-label="Deadline" data-testid="axis-deadline">
       <h2>Deadline</h2>
@@ -167,7 +170,9 @@ function Deadline({ node, gone }: { node: Node; gone: boolean }) {
         {kept
           ? "The pool keeps it (min_idle) and renews its time"
           : node.deadline_at
-            ? `${capital(name)}: ${DEADLINE_ENDS[node.state] ?? ""}`
+            ? held
+              ? "Kept for a look: Muster terminates it then"
+              : `${capital(name)}: ${DEADLINE_ENDS[node.state] ?? ""}`
             : gone
               ? "It is gone"
               : "It may stay as it is"}
