@@ -1,5 +1,7 @@
 """Nodes as microVMs, the whole way: a real server, QEMU under emulation, the agent in a guest."""
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,10 @@ import pytest
 from muster.client import calls
 from muster.domain.errors import InvalidRequest
 from muster.integrations.kvm.snapshots import reports, snapshots_of
-from tests.e2e.site import BRISK, Site, until
+from muster.integrations.kvm.tables import QEMU
+from muster.slots.processes import carriers
+from tests.cli.terminal import Terminal
+from tests.e2e.site import BRISK, Site, until, words_of
 from tests.integrations.kvm.yard import needs_microvms, table
 
 BOOT = 100.0
@@ -23,12 +28,19 @@ def console(site: Site, machine_id: str) -> str:
     return slot.console.read_text()
 
 
-@needs_microvms
-def test_a_microvm_is_made_used_kept_warm_and_ended(make_site: Callable[..., Site], tmp_path: Path) -> None:
-    machines = tmp_path / "machines"
+@pytest.fixture
+def machines(tmp_path: Path) -> Path:
+    return tmp_path / "machines"
+
+
+@pytest.fixture
+def site(make_site: Callable[..., Site], machines: Path) -> Site:
     kvm = f'[kvm]\ncapacity = 3\naccelerator = "tcg"\ndirectory = "{machines}"\n'
-    site = make_site(config=f"{BRISK}[process]\ncapacity = 0\n{kvm}", machines=machines)
-    site.start()
+    return make_site(config=f"{BRISK}[process]\ncapacity = 0\n{kvm}", machines=machines).start()
+
+
+@needs_microvms
+def test_a_microvm_is_made_used_kept_warm_and_ended(site: Site, machines: Path) -> None:
     with pytest.raises(InvalidRequest, match="reuse"):
         site.template(provider="kvm", tables={"kvm": table()}, reuse="always")
     site.template(provider="kvm", tables={"kvm": table()})
@@ -57,3 +69,47 @@ def test_a_microvm_is_made_used_kept_warm_and_ended(make_site: Callable[..., Sit
     addresses, numbers, clocks = zip(*told, strict=True)
     assert len(set(addresses)) == len(set(numbers)) == 3
     assert all(abs(time.time() - float(clock)) < SLACK for clock in clocks)
+
+
+LEAVE = (
+    "cat input.txt >result.txt; echo mine >left; echo mine >$HOME/left; echo mine >$TMPDIR/left;"
+    " setsid sleep 4242 >/dev/null 2>&1 &"
+)
+LOOK = "ls -A . $HOME $TMPDIR; cat /proc/[0-9]*/cmdline"
+
+
+@needs_microvms
+def test_files_come_and_go_nothing_stays_and_killed_servers_and_machines_are_survived(
+    site: Site, machines: Path, tmp_path: Path
+) -> None:
+    site.template(provider="kvm", tables={"kvm": table(snapshot=False)})
+    stranger = machines / "mine" / "note"
+    stranger.parent.mkdir(parents=True)
+    stranger.write_text("not Muster's")
+    (tmp_path / "sent").mkdir()
+    (tmp_path / "sent" / "input.txt").write_text("from here")
+    terminal = Terminal(tmp_path, {"MUSTER_DATA_DIR": str(site.data)})
+    words = ("run", "-t", "ci", "--sync", "sent", "--get", "result.txt", "--results", "results")
+    done = terminal.muster(*words, "--", "sh", "-c", LEAVE)
+    assert done.code == 0, done.err
+    (result,) = (tmp_path / "results").rglob("result.txt")
+    assert result.read_text() == "from here"
+
+    seen = site.succeeded(site.run("sh", "-c", LOOK, run="next"))
+    found = site.output(site.commands(seen)[0])
+    assert b"agent.py" in found and b"left" not in found and b"4242" not in found
+
+    run = site.run("sh", "-c", "echo begun; sleep 4; echo done", run="long")
+    site.commands_in("running", run)
+    site.restart()
+    assert site.output(site.commands(site.succeeded(run))[0]) == b"begun\ndone\n"
+
+    held = site.provision(1, run="held")
+    (node,) = site.members(held)
+    (slot,) = (slot for slot in site.slots() if slot.machine_id == node.machine_id)
+    record = slot.record()
+    assert record is not None
+    (qemu,) = (pid for pid, _ in carriers({record.marker}) if QEMU.encode() in words_of(pid).split(b"\0")[0])
+    os.kill(qemu, signal.SIGKILL)
+    assert site.node_in("terminated", node.id, within=20.0).reason == "machine_gone"
+    assert stranger.read_text() == "not Muster's"

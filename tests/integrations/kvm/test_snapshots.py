@@ -1,12 +1,18 @@
 """Machines as copies of one that has booted, and what happens if that fails."""
 
 import asyncio
+import json
 import os
 import shutil
 import signal
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +22,7 @@ from muster.domain.template import ResourceClass, TemplateSpec
 from muster.integrations.kvm import guest_identity, snapshots
 from muster.integrations.kvm.doctor import _snapshots
 from muster.integrations.kvm.identity import identity, nobody
+from muster.integrations.kvm.provider import KvmProvider
 from muster.integrations.kvm.qemu import Hardware
 from muster.integrations.kvm.snapshots import Recipe, reports, snapshots_of
 from muster.integrations.kvm.tables import QEMU, TEMPLATE, Accelerator, KvmSpec
@@ -23,7 +30,8 @@ from muster.slots.processes import running
 from muster.testing.provider_contract import asking, ids
 from tests.integrations.kvm.yard import PATIENCE, Yard, needs_microvms, table
 
-READY = guest_identity.READY.encode()
+WEEK = 7 * 86_400.0
+SLACK = 60.0
 RESTORED = guest_identity.RESTORED.encode()
 
 
@@ -48,18 +56,57 @@ async def says(yard: Yard, machine_id: str, words: bytes) -> str:
     return said.decode()
 
 
+class Joins(ThreadingHTTPServer):
+    """A server that keeps what joining agents say, and never lets one in."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Refusal)
+        self.bodies: dict[str, dict[str, Any]] = {}
+        """The first of each machine, by its id."""
+
+    def provider(self, yard: Yard, **changes: Any) -> KvmProvider:
+        return yard.provider(servers=(f"http://127.0.0.1:{self.server_port}",), **changes)
+
+    async def first_of(self, machine_id: str) -> dict[str, Any]:
+        async with asyncio.timeout(PATIENCE):
+            while machine_id not in self.bodies:  # noqa: ASYNC110 — a thread's
+                await asyncio.sleep(0.02)
+        return self.bodies[machine_id]
+
+
+class _Refusal(BaseHTTPRequestHandler):
+    server: Joins
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.bodies.setdefault(body["proof"].split(":")[1], body)
+        self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def joins() -> Iterator[Joins]:
+    with Joins() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+
+
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kept") / "snapshots"
 
 
 @pytest.fixture
-async def furnished(yard: Yard, kept: Path) -> Yard:
+async def furnished(yard: Yard, kept: Path, joins: Joins) -> Yard:
     """A yard with a snapshot. The first test that needs it waits until it was made."""
     if await asyncio.to_thread(kept.exists):
         shutil.copytree(kept, snapshots_of(yard.root), copy_function=os.link)
     else:
-        provider = yard.provider()
+        provider = joins.provider(yard)
         (machine_id,) = ids(await provider.launch(asking("first", template=whole())))
         assert (await report(yard))["why"] == ""
         assert RESTORED.decode() not in yard.slot(machine_id).console.read_text()
@@ -69,20 +116,29 @@ async def furnished(yard: Yard, kept: Path) -> Yard:
 
 
 @needs_microvms
-async def test_machines_are_restored_each_with_a_name_of_its_own(furnished: Yard) -> None:
-    made = ids(await furnished.provider().launch(asking("t1", 2, template=whole())))
+async def test_machines_are_restored_each_with_a_name_and_numbers_of_its_own_and_the_time(
+    furnished: Yard, joins: Joins
+) -> None:
+    ahead = joins.provider(furnished, now=lambda: time.time() + WEEK)
+    made = ids(await ahead.launch(asking("t1", 2, template=whole())))
     for machine_id in made:
-        said = await says(furnished, machine_id, RESTORED)
+        said = await says(furnished, machine_id, b": join")
         assert said.splitlines()[0] == f"{guest_identity.RESTORED} {machine_id}"
         assert "Linux version" not in said
+        then = datetime.strptime(said.splitlines()[1].split()[0], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        assert WEEK - SLACK < then.timestamp() - time.time() < WEEK + SLACK
+    # An agent draws the key of its join right after it learns who it is.
+    assert len({(await joins.first_of(machine_id))["key"] for machine_id in made}) == len(made)
 
 
 @needs_microvms
-async def test_a_snapshot_that_is_damaged_makes_machines_boot_and_is_made_anew(furnished: Yard) -> None:
+async def test_a_snapshot_that_is_damaged_makes_machines_boot_and_is_made_anew(
+    furnished: Yard, joins: Joins
+) -> None:
     (state,) = snapshots_of(furnished.root).glob("*/*/state")
     state.unlink()
     state.write_bytes(b"no state of a machine")
-    provider = furnished.provider()
+    provider = joins.provider(furnished)
     (machine_id,) = ids(await provider.launch(asking("t1", template=whole())))
     said = await says(furnished, machine_id, b"muster: the dead man's switch is set")
     assert "the snapshot could not be restored, so the machine boots: the agent ended with exit" in said

@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -39,9 +40,10 @@ class KvmProvider(SlotProvider):
         accelerator: Accelerator,
         dead_man: Callable[[TemplateSpec], float],
         grace: float = 10.0,
+        now: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(
-            root, installation_id=installation_id, family="microvm", capacity=capacity, grace=grace
+            root, installation_id=installation_id, family="microvm", capacity=capacity, grace=grace, now=now
         )
         self._servers = reachable(servers)
         # Once: Python's parser, which packs it, fails if several threads use it at the same time.
