@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.terminal import Terminal
 from tests.e2e.site import Site, until
-from tests.integrations.command.place import EXAMPLES, script
+from tests.integrations.command.place import EXAMPLES, end_processes, script
 
 KILLS_ITS_SERVER = """#!/bin/bash
 # Makes the machines, then kills the server before it can answer: once.
@@ -64,6 +65,36 @@ def test_a_launch_whose_answer_was_lost_with_the_server_makes_no_second_machine(
     site.start()
     until(lambda: len(site.nodes("running")) == 2, "the provision to go on")
     assert len(list(machines.glob("*/pid"))) == 2
+
+
+def test_files_come_and_go_a_broken_executable_costs_no_job_and_a_killed_machine_is_noticed(
+    make_site: Callable[..., Site], tmp_path: Path
+) -> None:
+    machines = tmp_path / "machines"
+    executable = script(tmp_path / "exe", f'#!/bin/bash\nexec {EXAMPLES / "processes.py"} "$@"\n')
+    site = make_site(config=config(executable, machines), machines=machines).start()
+    site.template(provider="command-local")
+    (tmp_path / "sent").mkdir()
+    (tmp_path / "sent" / "input.txt").write_text("from here")
+    terminal = Terminal(tmp_path, {"MUSTER_DATA_DIR": str(site.data)})
+    words = ("run", "-t", "ci", "--sync", "sent", "--get", "result.txt", "--results", "results")
+    leave = "cat input.txt >result.txt; echo mine >left; echo mine >$HOME/left; echo mine >$TMPDIR/left"
+    done = terminal.muster(*words, "--", "sh", "-c", leave)
+    assert done.code == 0, done.err
+    (result,) = (tmp_path / "results").rglob("result.txt")
+    assert result.read_text() == "from here"
+    seen = site.succeeded(site.run("sh", "-c", "ls -A . $HOME $TMPDIR", run="next"))
+    assert b"left" not in site.output(site.commands(seen)[0])
+
+    run = site.run("sh", "-c", "sleep 3; echo done", run="long")
+    site.commands_in("running", run)
+    executable.rename(tmp_path / "away")
+    assert site.output(site.commands(site.succeeded(run))[0]) == b"done\n"
+    (tmp_path / "away").rename(executable)
+
+    (node,) = site.nodes("idle")
+    end_processes(machines)
+    assert site.node_in("terminated", node.id).reason == "machine_gone"
 
 
 def test_an_executable_that_names_a_machine_twice_gets_no_machine_handed_out_twice(
