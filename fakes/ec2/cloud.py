@@ -210,7 +210,12 @@ class Cloud:
 
     def interrupt(self, instance: Instance, seconds: float) -> None:
         instance.notice_at = time.time() + seconds
-        self._later(seconds, lambda: self.end(instance))
+        self._later(seconds, lambda: self.take_back(instance))
+
+    def take_back(self, instance: Instance) -> None:
+        code = "Server.SpotInstanceTermination"
+        instance.why = (code, f"{code}: Spot instance termination")
+        self.end(instance)
 
     def get_console_output(self, given: Params) -> dict[str, Any]:
         instance = self.instances.get(given["InstanceId"])
@@ -366,7 +371,12 @@ def _matches(instance: Instance, filters: Sequence[Params]) -> bool:
 def _value(instance: Instance, name: str) -> str | None:
     if name.startswith("tag:"):
         return instance.tags.get(name.removeprefix("tag:"))
-    return {"instance-id": instance.id, "instance-state-name": instance.state}[name]
+    known = {
+        "instance-id": instance.id,
+        "instance-state-name": instance.state,
+        "state-reason-code": instance.why[0] if instance.why else None,
+    }
+    return known[name]
 
 
 def _shown(instance: Instance) -> dict[str, Any]:

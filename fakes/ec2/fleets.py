@@ -21,7 +21,11 @@ def create(cloud: "Cloud", given: Params) -> dict[str, Any]:
     subnets = _subnets(cloud, config["Overrides"])
     target = given["TargetCapacitySpecification"]
     spot = target["DefaultTargetCapacityType"] == "spot"
-    types = catalogue.fitting(config["Overrides"][0]["InstanceRequirements"], spot=spot)
+    by_subnet = {
+        each["SubnetId"]: catalogue.fitting(each["InstanceRequirements"], spot=spot)
+        for each in config["Overrides"]
+    }
+    types = next(iter(by_subnet.values()))
     wrong = _wrong(cloud, data, types)
     if cloud.faults.throttled_fleets:
         cloud.faults.throttled_fleets -= 1
@@ -29,7 +33,9 @@ def create(cloud: "Cloud", given: Params) -> dict[str, Any]:
     room = 0 if wrong is not None else _room(cloud, spot=spot)
     count = min(target["TotalTargetCapacity"], room)
     instances = [
-        cloud.launched(kind=types[0].name, subnet=subnet, spot=spot, tags=_tags(given), data=data)
+        cloud.launched(
+            kind=by_subnet[subnet.id][0].name, subnet=subnet, spot=spot, tags=_tags(given), data=data
+        )
         for subnet, _ in zip(cycle(subnets), range(count), strict=False)
     ]
     short = wrong or ("InsufficientInstanceCapacity", "There is no capacity in this zone at present.")

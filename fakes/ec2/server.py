@@ -122,6 +122,10 @@ class FakeEc2:
         """Say that a spot instance is taken back, and take it back then."""
         self.do(lambda: self.cloud.interrupt(self.cloud.instances[instance_id], seconds))
 
+    def take_back(self, instance_id: str) -> None:
+        """Take a spot instance back at once."""
+        self.do(lambda: self.cloud.take_back(self.cloud.instances[instance_id]))
+
     def kill(self, instance_id: str) -> None:
         """Kill an instance, as dying hardware does."""
         self.do(lambda: self.cloud.gone(self.cloud.instances[instance_id]))

@@ -5,6 +5,7 @@ to AWS.
 """
 
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -18,8 +19,15 @@ ANY = "*"
 
 
 def request(
-    asked: LaunchRequest, spec: Ec2Spec, *, launch_template: str, version: int, cpu_most: int
+    asked: LaunchRequest,
+    spec: Ec2Spec,
+    *,
+    launch_template: str,
+    version: int,
+    cpu_most: int,
+    spared: Mapping[str, tuple[str, ...]] | None = None,
 ) -> dict[str, Any]:
+    """Return the call. `spared`: the types that each subnet may use, if some are to be avoided."""
     spot = asked.usage_class is UsageClass.SPOT
     options = (
         {"SpotOptions": {"AllocationStrategy": "price-capacity-optimized"}}
@@ -37,8 +45,13 @@ def request(
                     "Version": str(version),
                 },
                 "Overrides": [
-                    {"SubnetId": subnet, "InstanceRequirements": requirements(asked, spec, cpu_most=cpu_most)}
+                    {
+                        "SubnetId": subnet,
+                        "InstanceRequirements": requirements(asked, spec, cpu_most=cpu_most)
+                        | ({"AllowedInstanceTypes": list(spared[subnet])} if spared else {}),
+                    }
                     for subnet in spec.subnets
+                    if not spared or subnet in spared
                 ],
             }
         ],

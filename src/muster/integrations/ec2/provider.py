@@ -13,7 +13,7 @@ from typing import Any
 import muster.agent
 from muster.domain.errors import ProviderError, Refused
 from muster.domain.reasons import Reason
-from muster.domain.template import TemplateSpec
+from muster.domain.template import TemplateSpec, UsageClass
 from muster.integrations.ec2 import errors, fleet, launch_templates, user_data
 from muster.integrations.ec2.api import Aws
 from muster.integrations.ec2.describer import Describer
@@ -24,10 +24,11 @@ from muster.integrations.ec2.errors import (
     NoAnswer,
     NotAsked,
 )
+from muster.integrations.ec2.interruptions import Interruptions, spared
 from muster.integrations.ec2.launch_templates import Content, LaunchTemplates
 from muster.integrations.ec2.machines import launched_machines
 from muster.integrations.ec2.placement import Placements
-from muster.integrations.ec2.sizes import Sizes
+from muster.integrations.ec2.sizes import Fit, Sizes
 from muster.integrations.ec2.tables import EC2, TEMPLATE, Ec2Settings, Ec2Spec
 from muster.ports.clock import Clock
 from muster.ports.ids import Ids
@@ -55,6 +56,9 @@ class Ec2Provider:
         self._sizes = Sizes(self.aws)
         self._templates = LaunchTemplates(self.aws)
         self._describer = Describer(self.aws)
+        self._interruptions = Interruptions(self.aws, clock, installation_id=settings.installation_id)
+        self._spared: dict[str, Mapping[str, tuple[str, ...]]] = {}
+        """By token: the types that each subnet of a launch was asked for."""
         self._answered: dict[str, bool] = {}
         """Tokens that were answered before: machines of a repeated answer may have ended since."""
 
@@ -74,8 +78,14 @@ class Ec2Provider:
             content = await self._content(request, spec)
             fit = await self._sizes.fit(request, spec)
             version = await self._templates.version(content)
+            left = await self._avoiding(request, spec, fit)
         asked = fleet.request(
-            request, spec, launch_template=content.name, version=version, cpu_most=fit.cpu_most
+            request,
+            spec,
+            launch_template=content.name,
+            version=version,
+            cpu_most=fit.cpu_most,
+            spared=left,
         )
         with _meaning(errors.launch_error):
             answer = await self._create(asked, content)
@@ -137,6 +147,24 @@ class Ec2Provider:
         place = await self._survey.place(spec)
         script = self.starts_with(request.template)
         return launch_templates.content(request, spec, script=script, place=place)
+
+    async def _avoiding(
+        self, request: LaunchRequest, spec: Ec2Spec, fit: Fit
+    ) -> Mapping[str, tuple[str, ...]]:
+        """Return the types that each subnet may use; empty: all of them.
+
+        A repeat of a launch says what the first call said. Another replica may say something else: AWS then
+        answers that the token was used, and the machines are found by it.
+        """
+        if request.usage_class is not UsageClass.SPOT or not fit.types:
+            return {}
+        if request.token not in self._spared:
+            place = await self._survey.place(spec)
+            recent = await self._interruptions.recent()
+            self._spared[request.token] = spared(spec.subnets, place.zones, fit.types, recent)
+            while len(self._spared) > ANSWERED_MOST:
+                del self._spared[next(iter(self._spared))]
+        return self._spared[request.token]
 
     async def _create(self, asked: dict[str, Any], content: Content) -> Mapping[str, Any]:
         try:
