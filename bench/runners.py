@@ -24,6 +24,7 @@ from bench.server_process import Server, data_directory, served
 from bench.warm_store import Warm, warm
 from fakes.github import FakeGitHub
 from muster.config import load
+from muster.discovery import installed
 from muster.integrations.github.parts import github_of
 from muster.integrations.github.runners import RunnerSpec
 from muster.system import SystemClock
@@ -40,9 +41,12 @@ async def measure() -> Sequence[Figure]:
     try:
         with data_directory() as data:
             config = _config(data, github)
-            parts = github_of(load(config).tables["github"], SystemClock(), installation_id="")
-            given = {"runtime": "github", "tables": {"runner": RunnerSpec(scope=SCOPE)}}
-            nodes = await warm(data, EACH, serves=parts.runtime, **given)
+            # As the server says of itself, or it retires the warm nodes.
+            shared = installed().integrations["process"].providers
+            given = load(config).tables["github"]
+            parts = github_of(given, SystemClock(), installation_id="", shared=shared)
+            fields = {"runtime": "github", "tables": {"runner": RunnerSpec(scope=SCOPE)}}
+            nodes = await warm(data, EACH, serves=parts.runtime, **fields)
             await parts.close()
             async with served(data, config=config) as server:
                 took, looks = await _rounds(server, github, nodes)

@@ -30,6 +30,7 @@ TINY: Mapping[str, Mapping[str, object]] = {
     "microvms": {"ROUNDS": 1},
     "ssh_hosts": {"NODES": 2, "HOSTS": 2, "ROUNDS": 1},
     "runners": {"EACH": 2, "ROUNDS": 2},
+    "scale_sets": {"ROUNDS": 2, "NODES": 2, "JOBS": 4, "IDLE": 0.5},
 }
 
 

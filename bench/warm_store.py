@@ -8,6 +8,7 @@ from typing import Any
 
 import muster.agent
 from bench.pool import fill
+from muster.discovery import installed
 from muster.domain import node as lifecycle
 from muster.domain.access import hashed
 from muster.domain.lifecycle import NodeState
@@ -45,12 +46,15 @@ async def warmed(
 ) -> list[Warm]:
     """Create warm nodes and close the store. `fields`: of the template.
 
-    The nodes have the outfit of the server that will start, or it would retire them.
+    The template has the tables and the nodes have the outfit of the server that will start, or it would
+    retire them.
     """
     now = time.time()
     await store.limit_installation(10**5, now=now)
     spec = TemplateSpec(name=template, provider="process", max_nodes=10**5, idle_timeout=DAY, **fields)
-    spec = replace(spec, outfit=outfit(spec, lambda _spec: muster.agent.source(), serves))
+    parts = installed().template_tables.values()
+    tables = {part.name: whole for part in parts if (whole := part.whole(spec)) is not None}
+    spec = replace(spec, tables=tables, outfit=outfit(spec, lambda _spec: muster.agent.source(), serves))
     await store.apply_template(spec, now=now)
     await fill(store, template, count, provider="process", now=now, until=now + DAY)
     found: list[Warm] = []

@@ -304,6 +304,27 @@ async def test_provisions_that_fail_are_tried_ever_more_rarely_and_one_job_is_le
     assert (await github.counts()).problem == ""
 
 
+@staged
+async def test_a_job_has_its_whole_time_however_long_its_runner_had_waited(stage: Stage) -> None:
+    given = {"reuse": Reuse.NEVER, "max_runtime": 300.0, "idle_timeout": 300.0}
+    github = await SetStage.listening(stage, runner={"min_idle": 1, "max_runners": 1}, **given)
+    await stage.replica()
+    await stage.count(1, NodeState.RUNNING)
+    await stage.pass_time(100.0)
+    (job,) = github.queue(1, lasts=250.0)
+    await github.done([job])
+    assert job.conclusion == "success" and len(github.served) == 1
+
+
+@staged
+async def test_a_set_that_was_deleted_is_registered_with_under_its_new_number_at_once(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
+    await stage.replica()
+    await github.done(github.queue(1))
+    github.world.sets.vanish(github.scale_set)
+    await github.done(github.queue(1), within=120.0)
+
+
 # --- who listens ------------------------------------------------------------------------------------------
 
 
