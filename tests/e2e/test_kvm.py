@@ -1,5 +1,6 @@
 """Nodes as microVMs, the whole way: a real server, QEMU under emulation, the agent in a guest."""
 
+import json
 import os
 import signal
 import time
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.github import FakeGitHub
 from muster.client import calls
 from muster.domain.errors import InvalidRequest
 from muster.integrations.kvm.snapshots import reports, snapshots_of
@@ -15,8 +17,10 @@ from muster.integrations.kvm.tables import QEMU
 from muster.slots.processes import carriers
 from tests.cli.terminal import Terminal
 from tests.e2e.site import BRISK, Site, until, words_of
+from tests.e2e.workflows import Workflows, settings
 from tests.integrations.kvm.yard import needs_microvms, table
 
+CONFIG = f"{BRISK}[process]\ncapacity = 0\n[kvm]\ncapacity = 3\naccelerator = 'tcg'\ndirectory = '{{}}'\n"
 BOOT = 100.0
 """Seconds for a boot under emulation, beside other tests."""
 SLACK = 10.0
@@ -35,8 +39,7 @@ def machines(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def site(make_site: Callable[..., Site], machines: Path) -> Site:
-    kvm = f'[kvm]\ncapacity = 3\naccelerator = "tcg"\ndirectory = "{machines}"\n'
-    return make_site(config=f"{BRISK}[process]\ncapacity = 0\n{kvm}", machines=machines).start()
+    return make_site(config=CONFIG.format(machines), machines=machines).start()
 
 
 @needs_microvms
@@ -113,3 +116,44 @@ def test_files_come_and_go_nothing_stays_and_killed_servers_and_machines_are_sur
     os.kill(qemu, signal.SIGKILL)
     assert site.node_in("terminated", node.id, within=20.0).reason == "machine_gone"
     assert stranger.read_text() == "not Muster's"
+
+
+FORWARD = """
+import asyncio, sys
+async def copy(reader, writer):
+    while data := await reader.read(65536):
+        writer.write(data)
+    writer.close()
+async def serve(reader, writer):
+    there = await asyncio.open_connection("10.0.2.2", int(sys.argv[1]))
+    await asyncio.gather(copy(reader, there[1]), copy(there[0], writer), return_exceptions=True)
+async def main():
+    await (await asyncio.start_server(serve, "127.0.0.1", int(sys.argv[1]))).serve_forever()
+asyncio.run(main())
+"""
+"""The small GitHub is known by a loopback address. A guest reaches it through its host."""
+
+
+@needs_microvms
+def test_a_microvm_is_a_runner_of_github(
+    make_site: Callable[..., Site], machines: Path, tmp_path: Path
+) -> None:
+    github = FakeGitHub().start()
+    try:
+        port = github.url.rpartition(":")[2]
+        boot = f"cat >/tmp/forward.py <<'E'{FORWARD}E\nsetsid python3 /tmp/forward.py {port} &\n"
+        ci = '[templates.ci]\nprovider = "kvm"\nruntime = "github"\nresource_class = "small"\n'
+        ci += f"boot_script = {json.dumps(boot)}\n[templates.ci.kvm]\n"
+        ci += "".join(f"{key} = {json.dumps(value)}\n" for key, value in table(snapshot=False).items())
+        given = f"{CONFIG.format(machines)}{settings(github, tmp_path / 'token')}{ci}"
+        site = make_site(config=given, machines=machines).start()
+        world = Workflows(site, github, tmp_path / "steps")
+        run = world.begin()
+        step = world.step(run, mode="provision", template="ci", instance_count="1").done()
+        (job,) = world.jobs(run, step.outputs["label"], 1, script="whoami || id -un")
+        assert job.conclusion == "success", job.output
+        world.step(run, mode="release").done()
+        until(lambda: world.states() == ["idle"], "a clean node")
+        assert world.runners() == []
+    finally:
+        github.stop()

@@ -25,7 +25,7 @@ MODULES += ("drivers/virtio/virtio_pci", "drivers/virtio/virtio_mmio", "drivers/
 MODULES += ("net/core/failover", "drivers/net/net_failover", "drivers/net/virtio_net")
 MODULES += ("drivers/firmware/qemu_fw_cfg",)
 """In the order in which they need each other."""
-APPLETS = ("cut", "mount", "poweroff", "readlink", "base64", "gzip")
+APPLETS = ("cut", "mount", "poweroff", "readlink", "base64", "gzip", "dirname", "chown", "sed")
 ROOT_SIZE = "256M"
 INIT = """\
 #!/bin/busybox sh
@@ -58,6 +58,18 @@ mount -t tmpfs tmp /tmp
 echo "nameserver 10.0.2.3" >/etc/resolv.conf
 cat /sys/firmware/qemu_fw_cfg/by_name/opt/muster/start/raw | bash
 while :; do sleep 3600; done
+"""
+USERADD = """\
+#!/bin/sh
+# useradd -m -s SHELL NAME, as far as a runner's boot needs it: there is one user to add.
+echo "$4:x:1001:1001::/home/$4:$3" >>/etc/passwd
+echo "$4:x:1001:" >>/etc/group
+mkdir -p "/home/$4" && chown 1001:1001 "/home/$4"
+"""
+USERMOD = """\
+#!/bin/sh
+# usermod -d HOME NAME
+sed -i "s|^\\($3:[^:]*:[^:]*:[^:]*:[^:]*:\\)[^:]*:|\\1$2:|" /etc/passwd
 """
 
 
@@ -119,7 +131,8 @@ def _write_root(directory: Path, target: Path) -> None:
         if not (directory / link).exists() and not (directory / link).is_symlink():
             (directory / link).symlink_to(target_name)
     (directory / "usr/sbin").mkdir(exist_ok=True)
-    _script(directory / "usr/sbin/init", ROOT_INIT)
+    for name, text in (("init", ROOT_INIT), ("useradd", USERADD), ("usermod", USERMOD)):
+        _script(directory / "usr/sbin" / name, text)
     mkfs = [getting.program("mkfs.ext4") or "", "-q", "-F", "-d", str(directory), str(target), ROOT_SIZE]
     subprocess.run(mkfs, check=True)  # noqa: S603
 
