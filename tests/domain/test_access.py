@@ -86,6 +86,9 @@ def test_a_token_has_no_place_for_its_secret() -> None:
         "expires_at",
         "revoked_at",
         "template",
+        "kind",
+        "idle_timeout",
+        "seen_at",
     }
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 
+import msgspec
 from msgspec import Meta
 
 from muster.domain.codes import help_for
@@ -21,6 +22,7 @@ from muster.domain.events import Event as StoredEvent
 from muster.domain.operation import ENDED
 from muster.domain.reasons import ADVICE
 from muster.wire.base import EXAMPLE_TIME, Query, Shape, Time, convert
+from muster.wire.tables import SHAPES
 
 FEED_MOST = 1000
 TAIL_MOST = 10_000
@@ -211,7 +213,19 @@ def _template(event: StoredEvent) -> Fields:
     changes: Fields = dict(event.changes)
     spec = changes.pop("spec", {})
     cluster = spec.get("cluster")
-    return {**spec, **changes, **({"cluster": _cluster_spec(cluster)} if cluster else {})}
+    tables = {**spec, **({"cluster": _cluster_spec(cluster)} if cluster else {})}
+    return {**{name: _table(name, value) for name, value in tables.items()}, **changes}
+
+
+def _table(name: str, stored: Any) -> Any:
+    """Fill in what an integration's table doesn't store: fields that have their default."""
+    shape = SHAPES.get(name)
+    if shape is None or stored is None:
+        return stored
+    try:
+        return msgspec.to_builtins(msgspec.convert(stored, shape))
+    except msgspec.ValidationError:
+        return stored  # of an earlier version, whose table was another
 
 
 def _cluster_spec(spec: Fields) -> Fields:
