@@ -24,7 +24,8 @@ from muster.integrations.kvm.doctor import _snapshots
 from muster.integrations.kvm.identity import identity, nobody
 from muster.integrations.kvm.provider import KvmProvider
 from muster.integrations.kvm.qemu import Hardware
-from muster.integrations.kvm.snapshots import Recipe, reports, snapshots_of
+from muster.integrations.kvm.recipe import Recipe
+from muster.integrations.kvm.snapshots import Snapshots, reports, snapshots_of
 from muster.integrations.kvm.tables import QEMU, TEMPLATE, Accelerator, KvmSpec
 from muster.slots.processes import running
 from muster.testing.provider_contract import asking, ids
@@ -244,6 +245,20 @@ def test_a_snapshot_is_of_no_use_once_anything_that_it_was_made_from_has_changed
         after = replace(recipe, script="other")
     assert recipe.key != before if after is recipe else after.key != before
     assert after.group == recipe.group, "the maker of the new one removes the old one"
+
+
+def test_a_snapshot_that_no_launch_used_for_a_week_is_removed_by_the_next_maker(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "IMAGE_TOOL", "no-such-program")
+    now, kept = time.time(), Snapshots(tmp_path / "snapshots")
+    for name in ("used", "unused"):
+        path = tmp_path / "snapshots" / replace(recipe, template=name).group / recipe.key
+        path.mkdir(parents=True)
+        (path / "manifest.json").write_text(json.dumps({"template": name, "class": "small"}))
+    assert kept.find(replace(recipe, template="used"), now=now + 1) is not None
+    assert kept.make(recipe, now=now + WEEK + 0.5) is None
+    assert sorted(each["template"] for each in reports(tmp_path / "snapshots")) == ["used", "work"]
 
 
 def test_a_template_may_do_without_snapshots() -> None:

@@ -10,21 +10,19 @@ without a snapshot boots, so nothing here may stop a launch.
 """
 
 import fcntl
-import hashlib
-import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 from typing import Any
 
-from muster.domain.serialization import to_plain
 from muster.integrations.kvm import guest_identity, snapshot_maker
 from muster.integrations.kvm.identity import identity, nobody
-from muster.integrations.kvm.qemu import Hardware
-from muster.integrations.kvm.tables import Accelerator
+from muster.integrations.kvm.recipe import Recipe
 from muster.slots.tree import read, write
 
 IMAGE_TOOL = "qemu-img"
@@ -32,6 +30,7 @@ PATIENCE = 300.0
 """Seconds for a boot, the saving and a trial, on a busy machine under emulation."""
 RETRY = 600.0
 """Seconds after which a snapshot that could not be made is tried again."""
+UNUSED = 7 * 86_400.0
 INPUT_FD = snapshot_maker.STATE_FD
 
 
@@ -54,43 +53,19 @@ class Snapshot:
         return self.path / "broken"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """What a snapshot is made from."""
-
-    template: str
-    hardware: Hardware
-    version: str
-    """QEMU's."""
-    script: str
-
-    @property
-    def group(self) -> str:
-        name = f"{self.template}/{self.hardware.size.name}"
-        return hashlib.sha256(name.encode()).hexdigest()[:16]
-
-    @property
-    def key(self) -> str:
-        """Return the key. Raises OSError if a file can't be looked at."""
-        files = [_facts(path) for path in self.hardware.spec.files]
-        host = Path("/proc/cpuinfo").read_text().partition("\n\n")[0] if self._on_host_processor else ""
-        parts = [self.version, to_plain(self.hardware), self.script, files, _without_load(host)]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
-
-    @property
-    def _on_host_processor(self) -> bool:
-        return self.hardware.accelerator is Accelerator.KVM
-
-
 class Snapshots:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def find(self, recipe: Recipe) -> Snapshot | None:
+    def find(self, recipe: Recipe, *, now: float) -> Snapshot | None:
         """Return the snapshot, if there is one that works."""
         path = self._path(recipe)
         found = Snapshot(path)
-        return found if (path / "manifest.json").exists() and not found.broken.exists() else None
+        if not (path / "manifest.json").exists() or found.broken.exists():
+            return None
+        with suppress(OSError):
+            os.utime(path.parent, (now, now))  # when it was used last
+        return found
 
     def why_not(self, recipe: Recipe) -> str:
         """Say why there is no snapshot; empty if none was tried yet."""
@@ -100,9 +75,10 @@ class Snapshots:
         """Start a maker, unless there is no use; return its pid, which is a child of this process."""
         path = self._path(recipe)
         failed = read(path / "failed.json") or {}
-        if _made(path.parent) or now - failed.get("at", 0.0) < RETRY:
+        if _is_made(path.parent) or now - failed.get("at", 0.0) < RETRY:
             return None
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._forget_unused(path.parent, now)
         tool = which(IMAGE_TOOL)
         if tool is None:
             why = f"{IMAGE_TOOL} is not installed; get it with: apt-get install qemu-utils"
@@ -115,6 +91,12 @@ class Snapshots:
         (path / "manifest.json").unlink(missing_ok=True)
         write(path / "plan.json", _plan(recipe, path, tool))
         return _spawn(path)
+
+    def _forget_unused(self, mine: Path, now: float) -> None:
+        """Remove what no launch has used for a week, such as the snapshot of a template that is gone."""
+        for group in sorted(self._root.iterdir()):
+            if group != mine and now - group.stat().st_mtime > UNUSED and not _is_made(group):
+                shutil.rmtree(group, ignore_errors=True)
 
     def _path(self, recipe: Recipe) -> Path:
         return self._root / recipe.group / recipe.key
@@ -141,7 +123,7 @@ def _trouble(path: Path) -> str:
     return "" if failed is None else str(failed.get("why", ""))
 
 
-def _made(group: Path) -> bool:
+def _is_made(group: Path) -> bool:
     """Whether a maker is at work in this group."""
     try:
         descriptor = os.open(group / "lock", os.O_RDONLY | os.O_CLOEXEC)
@@ -203,13 +185,3 @@ def _spawn(path: Path) -> int:
     actions = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), log, (os.POSIX_SPAWN_DUP2, 1, 2)]
     environment = {"PATH": os.defpath, "TMPDIR": str(path)}
     return os.posix_spawn(argv[0], argv, environment, file_actions=actions, setsid=True)
-
-
-def _facts(path: str) -> tuple[str, int, int, int]:
-    found = Path(path).stat()
-    return path, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _without_load(processor: str) -> list[str]:
-    """Leave out what changes while the machine runs."""
-    return [line for line in processor.splitlines() if not line.startswith("cpu MHz")]
