@@ -6,6 +6,7 @@ So every replica gives a span the same ids, without asking another one.
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 
 from muster.domain.ids import OperationId
@@ -38,6 +39,7 @@ def parse(header: str) -> SpanContext | None:
     return SpanContext(trace_id=trace_id, span_id=span_id, sampled=bool(int(flags, 16) & _SAMPLED))
 
 
+@lru_cache(maxsize=1024)
 def of_operation(operation_id: OperationId, parent: str) -> SpanContext:
     """Return the span of an operation. `parent`: its caller's `traceparent`; empty: it begins a trace."""
     caller = parse(parent)
