@@ -31,7 +31,7 @@ LENIENT := --if-possible
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo demo-aks demo-docker demo-ec2 demo-github test check sandbox sshd engines microvm promtool browser lint format types imports lifecycle codes alerts bench simulate storm mutants soak soak-tests soak-fuzz lock clean
-.PHONY: web web-test screenshots dist image
+.PHONY: web web-test screenshots dist docs image
 
 help: ## List the targets
 	@echo 'Usage: make <target> [NAME=value]'
@@ -125,6 +125,9 @@ screenshots: browser web ## Take the README's pictures anew, of a real server wi
 
 dist: web ## Build the wheel and the source archive, with the page
 	$(BIN)/hatchling build -d dist
+
+docs: $(READY) ## Build the documentation as a site, in build/site; a broken link fails
+	@$(BIN)/python -m tools.docs
 
 image: web ## Build the server's image with Podman or Docker (ARGS="--tag registry.example.com/muster:0.2.0")
 	@$(BIN)/python -m tools.image $(ARGS)

@@ -69,6 +69,7 @@ SLOW = (
     "tests/stores/test_dynamodb_",
     "tests/stores/test_postgres_connection_shares.py::test_a_replica_that_comes",
     "tests/tools/test_bench.py::test_a_benchmark_runs",
+    "tests/tools/test_docs.py",
     "tests/tools/test_mutants.py",
 )
 """How the names of the tests begin that only `make check` runs."""
