@@ -31,6 +31,7 @@ TINY: Mapping[str, Mapping[str, object]] = {
     "ssh_hosts": {"NODES": 2, "HOSTS": 2, "ROUNDS": 1},
     "telemetry": {"NODES": 4, "CALLERS": 1, "CYCLES": 2, "TURNS": 1, "SETTLE": 0.5, "MESSAGES": 60_000},
     "runners": {"EACH": 2, "ROUNDS": 2},
+    "shell_echo": {"KEYS": 5},
     "scale_sets": {"ROUNDS": 2, "NODES": 2, "JOBS": 4, "IDLE": 0.5},
 }
 

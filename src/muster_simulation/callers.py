@@ -23,7 +23,7 @@ from muster_simulation.trace import FaultCounts
 T = TypeVar("T")
 PATIENCE = 15.0
 TRIES = 8
-HOLD = 600.0
+HOLD = 300.0
 """Seconds for which failed nodes of some runs are kept for a look."""
 
 

@@ -52,6 +52,15 @@ from muster_simulation.cloud.cloud import SimulatedCloud
 Patch = pytest.MonkeyPatch
 
 
+def a_held_node_is_never_ended(patch: Patch) -> None:
+    judge = deadlines.judge
+
+    def forgetful(node: Node, at: DeadlineContext) -> Overdue | Extended | None:
+        return None if node.held else judge(node, at)
+
+    patch.setattr(deadlines, "judge", forgetful)
+
+
 def fencing_is_dropped(patch: Patch) -> None:
     patch.setattr(guards, "check_fence", lambda _tx, _fence: None)
 

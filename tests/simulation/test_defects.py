@@ -67,6 +67,7 @@ PLANTED = (
     Planted(defect=defects.orphans_are_left_alone, faults=Level.STRAYS),
     Planted(defect=defects.the_commit_ignores_heartbeats, faults=Level.DEATHS),
     Planted(defect=defects.the_sweep_ignores_advance_at_the_deadline, faults=Level.SLOW),
+    Planted(defect=defects.a_held_node_is_never_ended, faults=Level.SLOW),
     Planted(defect=defects.an_extension_has_no_ceiling, faults=Level.SLOW),
     Planted(defect=defects.a_stall_counts_from_the_join, faults=Level.SLOW),
     Planted(defect=defects.a_boot_that_stands_still_is_not_looked_for, faults=Level.SLOW),

@@ -4,6 +4,7 @@ Only calm time counts: a healthy replica was up and nothing had just crashed. A 
 replica is there counts later.
 """
 
+from muster.domain.node import HOLD
 from muster_simulation.invariants.broken import Broken
 from muster_simulation.invariants.context import Context
 
@@ -40,7 +41,8 @@ class TimeRules:
             node = records.nodes[node_id]
             deadline = node["deadline_at"]
             if deadline is not None and deadline < now and not self._committed(node):
-                self._charge(late, node_id, seconds, bound=NODE_BOUND, name="every_state_ends", record=node)
+                name = "a_held_node_ends" if node["deadline_source"] == HOLD else "every_state_ends"
+                self._charge(late, node_id, seconds, bound=NODE_BOUND, name=name, record=node)
         for launch_id in records.open:
             launch = records.launches[launch_id]
             operation = records.operations[launch["operation_id"]]
