@@ -22,6 +22,8 @@ PAGES = (
     "/templates/quick",
     "/clusters",
     "/events",
+    "/jobs",
+    "/wallboard",
     "/api#operations_show",
     "/?provision=quick",
     NOWHERE,
@@ -31,6 +33,7 @@ RUN = """async () => {
     return found.violations.filter(each => ['serious', 'critical'].includes(each.impact))
         .map(each => `${each.id}: ${each.help}: ${each.nodes.slice(0, 3).map(node => node.html).join(' ')}`);
 }"""
+ROWS = "[...document.querySelectorAll('.plain-table tbody tr')].map(row => row.offsetHeight)"
 WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -63,6 +66,19 @@ def test_no_page_has_a_serious_barrier_or_scrolls_sideways(
         page.evaluate(axe)
         found[path] = page.evaluate(RUN)
     assert {path: each for path, each in found.items() if each} == {}
+
+
+def test_no_row_of_a_table_wraps(
+    site: Site, tokens: dict[str, str], open_view: Open, things: dict[str, str]
+) -> None:
+    """On a phone and on a desk: a row is one line, however long what it tells is."""
+    for looks in ({}, {"size": PHONE}):
+        view = open_view(site.url, tokens["operator"], **looks)
+        for path in ("/operations", "/templates", f"/operations/{things['failed']}"):
+            page = view.go(path)
+            expect(page.locator(".plain-table tbody tr").first).to_be_visible()
+            heights: list[float] = page.evaluate(ROWS)
+            assert max(heights) < 2 * 1.5 * 14 + 16, (path, heights)
 
 
 def test_the_whole_page_works_by_keyboard(site: Site, tokens: dict[str, str], open_view: Open) -> None:

@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from muster.config import DataDirectory
 from muster.integrations.process.demo_site import Site
+from tools.screenshots.elsewhere import azure, github
 from tools.screenshots.scene import Scene, begun, played
 
 ROOT = Path(__file__).parents[2]
@@ -57,20 +58,31 @@ def pictures(scene: Scene) -> list[Picture]:
     ]
 
 
+CLUSTERS = Picture(name="clusters", path="/clusters", wait_for="[data-testid=cluster]", height=900)
+JOBS = Picture(name="jobs", path="/jobs", wait_for="[data-testid=job-row][data-state=running]", height=640)
+WALLBOARD = Picture(name="wallboard", path="/wallboard", wait_for="[data-testid=timeline]", height=720)
+
+
 def main() -> int:
     browser_path = shutil.which(os.environ.get("MUSTER_BROWSER", "chromium"))
     if browser_path is None:
         print("error: cannot take pictures: there is no Chromium; see `make browser`", file=sys.stderr)
         return 1
-    site = Site.started()
-    try:
-        print("playing the scene: real nodes boot, serve and fail", flush=True)
-        scene = played(site)
-        with _browser(browser_path) as browser:
-            for picture in pictures(scene):
+    with _browser(browser_path) as browser:
+        site = Site.started()
+        try:
+            print("playing the scene: real nodes boot, serve and fail", flush=True)
+            scene = played(site)
+            for picture in [*pictures(scene), WALLBOARD]:
                 _taken(browser, site, picture)
-    finally:
-        site.end()
+        finally:
+            site.end()
+        print("playing clusters on a simulated Azure", flush=True)
+        with azure() as elsewhere:
+            _taken(browser, elsewhere, CLUSTERS)
+        print("playing jobs of a small GitHub of our own", flush=True)
+        with github() as elsewhere:
+            _taken(browser, elsewhere, JOBS)
     return _too_large()
 
 

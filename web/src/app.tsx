@@ -26,6 +26,9 @@ import { Link, matched, useAddress } from "./routing/router";
 import { capital, short } from "./words/names";
 
 const Reference = lazy(() => import("./pages/reference"));
+const Jobs = lazy(async () => ({ default: (await import("./pages/jobs")).Jobs }));
+const JobPage = lazy(async () => ({ default: (await import("./pages/jobs")).JobPage }));
+const Wallboard = lazy(async () => ({ default: (await import("./pages/wallboard")).Wallboard }));
 
 export function App() {
   const { path } = useAddress();
@@ -98,6 +101,13 @@ function Frame({ operator }: { operator: boolean }) {
     if (shown.current !== path) content.current?.focus({ preventScroll: true });
     shown.current = path;
   }, [path]);
+  if (matched("/wallboard", path)) {
+    return (
+      <main className="page page-wall">
+        <Page path={path} />
+      </main>
+    );
+  }
   return (
     <>
       <a className="skip" href="#main">
@@ -129,6 +139,28 @@ function Page({ path }: { path: string }) {
     return (
       <Suspense fallback={<Loading rows={8} />}>
         <Reference />
+      </Suspense>
+    );
+  }
+  if (matched("/wallboard", path)) {
+    return (
+      <Suspense fallback={<Loading rows={8} />}>
+        <Wallboard />
+      </Suspense>
+    );
+  }
+  if (matched("/jobs", path)) {
+    return (
+      <Suspense fallback={<Loading rows={8} />}>
+        <Jobs />
+      </Suspense>
+    );
+  }
+  const job = matched("/jobs/:id", path)?.["id"];
+  if (job) {
+    return (
+      <Suspense fallback={<Loading rows={8} />}>
+        <JobPage key={job} id={job} />
       </Suspense>
     );
   }

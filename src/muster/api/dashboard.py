@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 BUILT = Path(str(files("muster"))) / "dashboard"
 INDEX = "index.html"
-PAGES = ("", "operations", "nodes", "templates", "clusters", "events", "device", "api")
+PAGES = ("", "operations", "jobs", "nodes", "templates", "clusters", "events", "wallboard", "device", "api")
 """The first part of the addresses that the page knows; the rest of them is its own affair."""
 _OTHERS = ("api", "codes", "healthz", "readyz", "metrics")
 _HASHED = "assets/"

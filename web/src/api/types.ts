@@ -5,6 +5,7 @@ import type { components } from "../../generated/schema";
 export {
   eventEntityValues as ENTITIES,
   healthValues as HEALTHS,
+  jobStateValues as JOB_STATES,
   nodeStateValues as NODE_STATES,
   statusValues as STATUSES,
 } from "../../generated/schema";
@@ -42,6 +43,9 @@ export type Pools = Shapes["Pools"];
 export type PoolHistory = Shapes["PoolHistory"];
 export type TemplateHistory = Shapes["TemplateHistory"];
 export type PoolPoint = Shapes["PoolPoint"];
+export type Job = Shapes["Job"];
+export type JobSummary = Shapes["JobSummary"];
+export type JobsServed = Shapes["JobsServed"];
 export type Template = Shapes["Template"];
 export type BootKind = Shapes["BootKind"];
 export type Boots = Shapes["Boots"];

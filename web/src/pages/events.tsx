@@ -7,6 +7,7 @@ import { routine, Subject, titled, told, toneOfEvent } from "../parts/events";
 import { Filter, Search, Switch } from "../parts/filters";
 import { Icon } from "../parts/icons";
 import { Empty, Loading } from "../parts/states";
+import { SavedFilters } from "../parts/saved";
 import { Cell, useNarrow, VirtualTable } from "../parts/virtual";
 import { Ago, By } from "../parts/words";
 import { useAddress } from "../routing/router";
@@ -47,6 +48,7 @@ export function Events() {
         <div className="filters" role="search">
           <Filter name="entity" label="About" options={ENTITIES} />
           <Search name="q" label="Search events" placeholder="id, name, words" />
+          <SavedFilters />
           <Switch name="renewals" label="Renewals" title="Renewals of nodes that are kept warm" />
           <button
             type="button"

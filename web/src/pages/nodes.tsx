@@ -7,6 +7,7 @@ import { keptWarm, usePools } from "../live/pools";
 import { Chosen, Filter, Search } from "../parts/filters";
 import { Icon } from "../parts/icons";
 import { Empty, Loading, Trouble } from "../parts/states";
+import { SavedFilters } from "../parts/saved";
 import { Cell, useNarrow, VirtualTable } from "../parts/virtual";
 import { Ago, Badge, Name, NodeDeadline, NodeHealth, NodeLink, StateBadge, TemplateLink } from "../parts/words";
 import { Link, setQuery, useAddress } from "../routing/router";
@@ -58,6 +59,7 @@ export function Nodes() {
           <Filter name="template" label="Template" options={templates} />
           <Chosen name="run" label="Run" />
           <Search name="q" label="Search nodes" placeholder="node, run, machine" />
+          <SavedFilters />
         </div>
       </header>
       {fleet.error && <Trouble error={fleet.error} retry={fleet.reload} />}

@@ -6,6 +6,7 @@ import { type FeedEvent, type Operation, type Page, STATUSES } from "../api/type
 import { useResource } from "../live/resource";
 import { useMay } from "../parts/act";
 import { Filter, Search } from "../parts/filters";
+import { SavedFilters } from "../parts/saved";
 import { Empty, Shown, Trouble } from "../parts/states";
 import { Ago, Elapsed, Name, OperationLink, StatusBadge, TemplateLink } from "../parts/words";
 import { Link, to, useAddress } from "../routing/router";
@@ -30,6 +31,7 @@ export function Operations() {
           <Filter name="kind" label="Kind" options={KINDS} />
           <Filter name="status" label="Status" options={STATUSES} />
           <Search name="run" label="Run" placeholder="exact run id" />
+          <SavedFilters />
         </div>
       </header>
       <Shown read={read} rows={8}>

@@ -12,6 +12,7 @@ const PAGES: Record<string, string> = {
   operation: "operations",
   template: "templates",
   cluster: "clusters",
+  job: "jobs",
 };
 const BAD = new Set(["fail", "failed", "failing", "offline", "condemn", "lost", "stalled", "needs_attention"]);
 const GOOD = new Set([

@@ -10,11 +10,13 @@ import { seconds } from "../words/time";
 import { useMay, useWho } from "./act";
 import { Icon, ToneSign } from "./icons";
 import { Logo } from "./logo";
+import { PaletteKey } from "./palette-key";
 import { Countdown } from "./words";
 
 const PAGES = [
   ["/", "Overview"],
   ["/operations", "Operations"],
+  ["/jobs", "Jobs"],
   ["/nodes", "Nodes"],
   ["/templates", "Templates"],
   ["/clusters", "Clusters"],
@@ -46,6 +48,7 @@ export function Header({ path }: { path: string }) {
       </nav>
       <div className="top-side">
         <Live />
+        <PaletteKey />
         {operator && (
           <button type="button" className="button button-primary" onClick={() => setQuery({ provision: "1" }, "push")}>
             <Icon name="plus" />
@@ -141,6 +144,7 @@ function Account() {
         )}
         <Theme />
         {who?.version && <p className="faint">Muster {who.version}</p>}
+        <Link href="/wallboard">Wallboard</Link>
         <Link href="/api">API reference</Link>
         <button type="button" className="button" onClick={() => void signOut()}>
           <Icon name="out" />

@@ -55,7 +55,7 @@ export function DayOfTemplate({ name }: { name: string }) {
             return item && item.points.length > 0 ? (
               <PoolTimeline item={item} span={spanOf(history)} />
             ) : (
-              <p className="calm">No nodes in the last 24 hours.</p>
+              <p className="calm">No sample of the last 24 hours saw a node (one a minute).</p>
             );
           }}
         </Shown>

@@ -31,7 +31,7 @@ describe("a day of a pool", () => {
   test("says in words what it draws: what is now, and the most there was", () => {
     render(<PoolTimeline item={history()} span={span} />);
     const words = screen.getByRole("img").getAttribute("aria-label");
-    expect(words).toMatch(/^ci: now 7 running, 1 booting, 0 idle of 12; most at \d\d:\d\d: 8 nodes$/);
+    expect(words).toMatch(/^ci: last 7 running, 1 booting, 0 idle of 12; most at \d\d:\d\d: 8 nodes$/);
     expect(screen.getByTestId("timeline").textContent).toContain("7 running");
     expect(screen.getByTestId("timeline").textContent).toContain("cap 12");
   });

@@ -1,17 +1,32 @@
 /** What the nodes of a pool did over a day, as stacked areas under the cap, and how long runs waited for theirs. */
 
-import { useState } from "react";
+import { type RefObject, useLayoutEffect, useRef, useState } from "react";
 import type { PoolHistory, PoolPoint, TemplateHistory } from "../api/types";
 import { counted } from "../words/names";
 import { clockTime, took } from "../words/time";
-import { useNarrow } from "./virtual";
 
 const WIDE = 720;
-const NARROW = 360;
+const NARROW = 500;
 const HEIGHT = 84;
 const BOTTOM = 16;
 export const LAYERS = ["running", "booting", "idle", "other"] as const;
 type Layer = (typeof LAYERS)[number];
+
+/** The width that a chart has: its text keeps its size on a phone and on a wall. */
+function useWidth(): [RefObject<HTMLElement | null>, number] {
+  const figure = useRef<HTMLElement>(null);
+  const [width, setWidth] = useState(WIDE);
+  useLayoutEffect(() => {
+    const box = figure.current;
+    if (!box) return undefined;
+    const look = () => setWidth(Math.round(box.clientWidth) || WIDE);
+    look();
+    const sizes = new ResizeObserver(look);
+    sizes.observe(box);
+    return () => sizes.disconnect();
+  }, []);
+  return [figure, width];
+}
 
 interface Span {
   since: number;
@@ -46,12 +61,12 @@ export function described({ template, points }: TemplateHistory): string {
   if (!last) return `${template}: no samples yet`;
   const peak = points.reduce((most, point) => (total(point) > total(most) ? point : most), last);
   const now = `${last.running} running, ${last.booting} booting, ${last.idle} idle of ${last.max_nodes}`;
-  return `${template}: now ${now}; most at ${clockTime(peak.at)}: ${counted(total(peak), "node")}`;
+  return `${template}: last ${now}; most at ${clockTime(peak.at)}: ${counted(total(peak), "node")}`;
 }
 
 /** One template's day. Its scale reaches the cap only if use comes near it: a cap of 1,000 would flatten the rest. */
 export function PoolTimeline({ item, span }: { item: TemplateHistory; span: Span }) {
-  const W = useNarrow() ? NARROW : WIDE;
+  const [figure, W] = useWidth();
   const [chosen, choose] = useState<PoolPoint | null>(null);
   const { points } = item;
   const peak = Math.max(1, ...points.map(total));
@@ -66,7 +81,7 @@ export function PoolTimeline({ item, span }: { item: TemplateHistory; span: Span
     choose(points.find((point) => Date.parse(point.at) + span.step >= at) ?? null);
   };
   return (
-    <figure className="timeline" data-testid="timeline" data-template={item.template}>
+    <figure ref={figure} className="timeline" data-testid="timeline" data-template={item.template}>
       <svg
         viewBox={`0 0 ${W} ${HEIGHT}`}
         role="img"
@@ -94,9 +109,9 @@ export function PoolTimeline({ item, span }: { item: TemplateHistory; span: Span
           />
         )}
         <line className="histogram-axis" x1="0" x2={W} y1={HEIGHT - BOTTOM + 1} y2={HEIGHT - BOTTOM + 1} />
-        <Hours span={span} x={x} narrow={W === NARROW} />
+        <Hours span={span} x={x} narrow={W < NARROW} />
       </svg>
-      <Legend point={shown} at={chosen?.at} cap={cap} />
+      <Legend point={shown} cap={shown?.max_nodes ?? cap} />
     </figure>
   );
 }
@@ -142,7 +157,7 @@ function Hours({ span, x, narrow }: { span: Span; x: (at: number) => number; nar
     ));
 }
 
-function Legend({ point, at, cap }: { point: PoolPoint | undefined; at: string | undefined; cap: number }) {
+function Legend({ point, cap }: { point: PoolPoint | undefined; cap: number }) {
   if (!point) return <figcaption className="faint">no samples yet</figcaption>;
   return (
     <figcaption>
@@ -153,7 +168,7 @@ function Legend({ point, at, cap }: { point: PoolPoint | undefined; at: string |
           </li>
         ))}
         <li className="faint">cap {cap}</li>
-        <li className="faint timeline-at">{at ? `at ${clockTime(at)}` : "now"}</li>
+        <li className="faint timeline-at">at {clockTime(point.at)}</li>
       </ul>
     </figcaption>
   );
@@ -161,7 +176,7 @@ function Legend({ point, at, cap }: { point: PoolPoint | undefined; at: string |
 
 /** Each provision of the day: when its nodes were ready, and how long that took. */
 export function ReadyChart({ item, span }: { item: TemplateHistory; span: Span }) {
-  const W = useNarrow() ? NARROW : WIDE;
+  const [figure, W] = useWidth();
   const ready = item.ready ?? [];
   if (ready.length === 0) return <p className="calm">No provision got its nodes in the last 24 hours.</p>;
   const sorted = ready.map((each) => each.seconds).sort((a, b) => a - b);
@@ -173,7 +188,7 @@ export function ReadyChart({ item, span }: { item: TemplateHistory; span: Span }
   const warm = ready.filter((each) => each.warm === each.nodes).length;
   const words = `${counted(ready.length, "provision")}: half were ready within ${took(middle)}, all within ${took(longest)}`;
   return (
-    <figure className="timeline" data-testid="ready-chart">
+    <figure ref={figure} className="timeline" data-testid="ready-chart">
       <svg viewBox={`0 0 ${W} ${HEIGHT}`} role="img" aria-label={words}>
         <line className="timeline-cap" x1="0" x2={W} y1={y(middle)} y2={y(middle)} />
         {ready.map((each, index) => (
@@ -188,7 +203,7 @@ export function ReadyChart({ item, span }: { item: TemplateHistory; span: Span }
           </circle>
         ))}
         <line className="histogram-axis" x1="0" x2={W} y1={HEIGHT - BOTTOM + 1} y2={HEIGHT - BOTTOM + 1} />
-        <Hours span={{ ...span, since }} x={x} narrow={W === NARROW} />
+        <Hours span={{ ...span, since }} x={x} narrow={W < NARROW} />
       </svg>
       <figcaption>
         <ul className="pool-legend">
