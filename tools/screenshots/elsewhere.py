@@ -25,12 +25,13 @@ token_file = "{token}"
 [templates.linux]
 runtime = "github"
 resource_class = "small"
+max_nodes = 3
 min_idle = 1
 
 [templates.linux.runner]
 scope = "acme/shop"
 scale_set = "muster-linux"
-max_runners = 3
+max_runners = 6
 """
 
 

@@ -3,6 +3,7 @@
 Everything is real: the nodes are processes of this machine, and the broken boot script fails by itself.
 """
 
+import time
 from dataclasses import dataclass
 
 from muster.client import SyncClient, calls
@@ -49,6 +50,10 @@ TEMPLATES = (
         name="browser-tests", provider="process", resource_class="small", boot_script=BROKEN, max_nodes=4
     ),
 )
+MINUTES = 5
+"""Samples of the pools, one a minute, before the pictures are taken."""
+BETWEEN = 12.0
+"""Seconds for which each of these runs has its nodes."""
 ROUNDS = 4
 """Of boots, for the distribution of their times."""
 
@@ -72,9 +77,26 @@ def played(site: Site) -> Scene:
         _ended(client, _asked(client, "browser-tests", 2, "e2e-1"))
         failed = _ended(client, _asked(client, "browser-tests", 2, "e2e-2"))
         client.send(calls.pause("browser-tests"))
+        _worked(client)
         _asked(client, "models", 3, "train-7")
         _asked(client, "models", 1, "train-8", queue=600.0)
         return Scene(failed=failed.operation_id)
+
+
+def _worked(client: SyncClient) -> None:
+    """Let runs come and go until the chart of a day has some minutes to show."""
+    number = 0
+    while _minutes(client) < MINUTES:
+        number += 1
+        run = f"pr-{4800 + number}"
+        _ended(client, _asked(client, "ci", 1 + number % 5, run))
+        time.sleep(BETWEEN)
+        _ended(client, client.send(calls.release(run=run)))
+
+
+def _minutes(client: SyncClient) -> int:
+    history = client.send(calls.pool_history(hours=1, template="ci"))
+    return max((len(item.points) for item in history.items), default=0)
 
 
 def begun(client: SyncClient) -> Operation:

@@ -29,6 +29,7 @@ const summary: JobSummary = {
       source: "github",
       queue: "linux",
       at: "",
+      available: 4,
       assigned: 15,
       running: 12,
       busy: 12,
@@ -54,7 +55,7 @@ test("shows what waits, runs and was served, beside the source's own counts", as
   render(<Jobs />);
   const figures = (await screen.findByTestId("jobs-served")).textContent;
   for (const words of ["Queued3", "Running12", "140", "3.1 s", "p95 41.0 s", "93 %"]) expect(figures).toContain(words);
-  expect(screen.getByTestId("jobs-sources").textContent).toContain("linux 151212215");
+  expect(screen.getByTestId("jobs-sources").textContent).toContain("linux 4151212215");
   expect(screen.getByTestId("jobs-unserved").textContent).toContain("The cap is reached");
   expect((await screen.findByTestId("job-row")).textContent).toContain("the cap is reached");
 });

@@ -132,7 +132,8 @@ function Sources({ summary }: { summary: JobSummary }) {
           <thead>
             <tr>
               <th>Queue</th>
-              <th>Jobs assigned</th>
+              <th>Not yet assigned</th>
+              <th>Assigned</th>
               <th>Running</th>
               <th>Runners busy</th>
               <th>Runners idle</th>
@@ -152,6 +153,7 @@ function Sources({ summary }: { summary: JobSummary }) {
                     </Badge>
                   )}
                 </td>
+                <td className="figures">{each.available}</td>
                 <td className="figures">{each.assigned}</td>
                 <td className="figures">{each.running}</td>
                 <td className="figures">{each.busy}</td>

@@ -53,8 +53,8 @@ export function TemplatePage({ name }: { name: string }) {
       <div className="columns">
         <div className="column">
           {!template.cluster && <PoolCard name={name} />}
-          {!template.cluster && <TemplateCharts name={name} />}
           <BootsCard path={path} />
+          {!template.cluster && <TemplateCharts name={name} />}
           {template.boot_script && (
             <Card title="Boot script">
               <pre className="log" tabIndex={0} aria-label="Boot script">

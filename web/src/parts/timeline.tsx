@@ -190,7 +190,7 @@ export function ReadyChart({ item, span }: { item: TemplateHistory; span: Span }
   return (
     <figure ref={figure} className="timeline" data-testid="ready-chart">
       <svg viewBox={`0 0 ${W} ${HEIGHT}`} role="img" aria-label={words}>
-        <line className="timeline-cap" x1="0" x2={W} y1={y(middle)} y2={y(middle)} />
+        <line className="timeline-middle" x1="0" x2={W} y1={y(middle)} y2={y(middle)} />
         {ready.map((each, index) => (
           <circle
             key={index}
