@@ -48,6 +48,7 @@ SLOW = (
     "tests/cli/test_commands.py::test_a_run_ends_at_its_timeout",
     "tests/cli/test_commands.py::test_apply_says_what_it_costs",
     "tests/cli/test_commands.py::test_what_outlives_max_runtime",
+    "tests/cli/test_contexts.py::test_logins_at_the_same_time",
     "tests/cli/test_demo",
     "tests/cli/test_down.py",
     "tests/cli/test_ec2.py::test_doctor_",

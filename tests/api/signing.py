@@ -61,6 +61,8 @@ class SignIn:
         browser = self.browser()
         done = await self.answered(browser, await self.begun(browser))
         assert (done.status_code, done.headers["location"]) == (303, "/nodes?state=idle"), done.text
+        offered = (await browser.get(f"{ROOT}/sign-in")).json()
+        assert offered["signed_in"], offered["notice"]
         return browser
 
     async def notice(self, browser: httpx.AsyncClient) -> str:

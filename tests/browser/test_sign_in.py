@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -17,7 +18,8 @@ from muster.client import calls
 from tests.browser import identity_provider
 from tests.browser.conftest import Open
 from tests.browser.identity_provider import FONTS, IdentityProvider, settings
-from tests.browser.viewing import View, away, refused
+from tests.browser.test_looks import RUN, WIDER
+from tests.browser.viewing import AXE, PHONE, View, away, refused
 from tests.cli.terminal import MUSTER
 from tests.e2e.nursery import Nursery
 from tests.e2e.site import BRISK, Site, until
@@ -169,6 +171,28 @@ def test_a_terminal_is_logged_in_by_its_code(person: Person, server: Site, tmp_p
         [*MUSTER, "nodes"], capture_output=True, text=True, env={**kept, **home}, check=False
     )
     assert over.returncode == 2 and "this login was ended; run `muster login`" in over.stderr
+
+
+@pytest.mark.parametrize("looks", [{}, {"dark": True}, {"size": PHONE}], ids=["light", "dark", "phone"])
+def test_the_pages_of_sign_in_have_no_serious_barrier(
+    server: Site, provider: IdentityProvider, open_view: Open, looks: dict[str, Any]
+) -> None:
+    axe = AXE.read_text(encoding="utf-8")
+    person = Person(open_view(server.url, None, **looks), provider)
+    page = person.view.go("/device")
+    expect(page.get_by_role("link", name="Sign in with Example Login")).to_be_visible()
+    page.evaluate(axe)
+    assert (page.evaluate(RUN), page.evaluate(WIDER)) == ([], 0)
+    with httpx.Client(base_url=server.url, trust_env=False) as http:
+        code = http.post("/api/v1/device", json={"machine": "m" * 63}).json()["user_code"]
+    person.signs_in("/device")
+    page.get_by_label("Code").fill(code.lower())
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("button", name="Confirm")).to_be_visible()
+    page.evaluate(axe)
+    assert (page.evaluate(RUN), page.evaluate(WIDER)) == ([], 0)
+    page.get_by_role("button", name="Deny").click()
+    expect(page.get_by_role("status")).to_contain_text("was refused")
 
 
 EVIL = """\

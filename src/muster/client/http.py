@@ -60,15 +60,16 @@ class Target:
             "timeout": httpx.Timeout(ANSWER_WITHIN, connect=CONNECT_WITHIN),
             "follow_redirects": False,
             "trust_env": False,  # a proxy in the environment is not meant for a control plane on loopback
-            **self._trust(),
+            **({} if self.ca_file is None else {"verify": self.certificates()}),
         }
 
-    def _trust(self) -> dict[str, Any]:
-        """Return whose certificates count. Raises UnusableCertificate."""
+    def certificates(self) -> ssl.SSLContext | None:
+        """Return whose certificates count; None: those that this machine trusts. Raises
+        UnusableCertificate."""
         if self.ca_file is None:
-            return {}
+            return None
         try:
-            return {"verify": ssl.create_default_context(cafile=self.ca_file)}
+            return ssl.create_default_context(cafile=self.ca_file)
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise UnusableCertificate(str(self.ca_file), why) from error
@@ -104,7 +105,7 @@ def error_of_response(response: httpx.Response) -> MusterError | None:
     return error_of_problem(response.status_code, response.content, _seconds(response))
 
 
-def unreachable_error(target: Target, error: httpx.TransportError) -> CannotReach | Untrusted:
+def unreachable_error(target: Target, error: Exception) -> CannotReach | Untrusted:
     refused = _tls_error(error)
     if refused is not None:
         return Untrusted(target.url, refused)

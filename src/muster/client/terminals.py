@@ -14,7 +14,7 @@ import httpx
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from muster.client.http import CONNECT_WITHIN, Target, error_of_response
+from muster.client.http import CONNECT_WITHIN, Target, error_of_response, unreachable_error
 from muster.client.problems import CannotReach
 from muster.domain.errors import MusterError
 
@@ -26,7 +26,7 @@ Frame = bytes | str
 
 
 def open_terminal(target: Target, command_id: str) -> ClientConnection:
-    """Open a terminal's connection. Raises CannotReach, or what the server refused it for."""
+    """Open a terminal's connection. Raises CannotReach, Untrusted, or what the server refused it for."""
     parts = urlsplit(target.url)
     scheme = "wss" if parts.scheme == "https" else "ws"
     url = f"{scheme}://{parts.netloc}{parts.path}/api/v1/commands/{quote(command_id, safe='')}/terminal"
@@ -42,11 +42,12 @@ def open_terminal(target: Target, command_id: str) -> ClientConnection:
             ping_interval=_PING_EVERY,
             ping_timeout=_PING_EVERY,
             proxy=None,  # as for every other call
+            ssl=target.certificates() if scheme == "wss" else None,
         )
     except InvalidStatus as error:
         raise _refusal(error) from error
     except (OSError, InvalidHandshake, WebSocketException) as error:
-        raise CannotReach(target.url, str(error) or type(error).__name__) from error
+        raise unreachable_error(target, error) from error
 
 
 def _refusal(error: InvalidStatus) -> MusterError:
