@@ -160,3 +160,24 @@ def test_a_scale_set_that_can_t_be_had_is_refused_by_name(
     fake.world.faults.clear()
     words = "runner group 'none' of bad" if fault == "group" else "get a registration token for bad"
     assert [(level, words in text) for level, text in said] == [(Level.FAILED, True)]
+
+
+@pytest.mark.parametrize(
+    ("given", "level", "says"),
+    [
+        (("['acme/shop']", "labels = ['muster']"), Level.OK, "of acme/shop with the labels muster"),
+        (("[]", "labels = ['muster']"), Level.WARNING, "no repository may have machines"),
+        (("['acme/*']", ""), Level.WARNING, "no template has labels for jobs"),
+    ],
+)
+def test_webhooks_that_can_serve_nothing_are_told(
+    tmp_path: Path, token: str, given: tuple[str, str], level: Level, says: str, *, fake: FakeGitHub
+) -> None:
+    repositories, runner = given
+    (tmp_path / "secret").write_text("a-secret")
+    hook = f"webhook_secret_file = '{tmp_path}/secret'\nrepositories = {repositories}\n"
+    template = f"{TEMPLATE}reuse = 'never'\n[templates.ci.runner]\n{runner}\n"
+    said = _said(tmp_path, fake.settings() + token + hook + template)
+    (check,) = [each for each in said if "webhooks" in each.words]
+    assert check.level is level and says in check.words
+    assert not any("no workflow is trusted" in each.words for each in said)

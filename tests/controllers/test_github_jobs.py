@@ -241,6 +241,74 @@ def test_a_job_whose_runner_another_job_took_gets_the_others_runner() -> None:
     play(scenario)
 
 
+def test_a_job_behind_a_long_one_that_took_its_runner_gets_a_runner_of_its_own() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, max_runtime=7200.0)
+        long, two = shop.queue(), shop.queue()
+        await shop.said(two)  # and the webhook of the other is lost
+        (node,) = await shop.running()
+        assert shop.github.take(node) is long
+        shop.github.runner_of(node).seen_at = float("inf")
+        await shop.said(long, "in_progress")
+        other = next(each for each in await shop.running(2) if each.id != node.id)
+        assert shop.github.take(other) is two
+        await shop.said(two, "in_progress")
+        await stage.pass_time(300.0)
+        assert await shop.provisions() == 2
+        await shop.done(other, two)
+        await shop.done(node, long)
+        await stage.nothing_is_left()
+
+    play(scenario)
+
+
+def test_a_runner_on_its_way_is_spared_for_the_job_whose_runner_was_taken() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, max_nodes=1)
+        one, two = shop.queue(), shop.queue()
+        await shop.said(two)
+        (node,) = await shop.running()
+        await shop.said(one)  # waits for room
+        assert shop.github.take(node) is one
+        shop.github.runner_of(node).seen_at = float("inf")
+        await shop.said(one, "in_progress")
+        held = await shop.until_job(two, lambda job: job.unserved is not None)
+        assert held.unserved is Unserved.TAKEN
+        await stage.pass_time(300.0)
+        assert await shop.provisions() == 2, "the one that waits for room is enough"
+        await shop.done(node, one)
+        (other,) = await shop.running()
+        assert shop.github.take(other) is two
+        await shop.said(two, "in_progress")
+        await shop.done(other, two)
+        await stage.nothing_is_left()
+
+    play(scenario)
+
+
+def test_provisions_of_jobs_that_were_cancelled_are_stopped() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, max_nodes=1)
+        first, *others = [shop.queue() for _ in range(4)]
+        for job in (first, *others):
+            await shop.said(job)
+        (node,) = await shop.running()
+        for job in others:
+            job.status, job.conclusion = "completed", "cancelled"
+            await shop.said(job, "completed")
+
+        async def stopped() -> bool:
+            return sum(each.ended for each in await stage.of_kind(Kind.PROVISION)) == 4
+
+        await stage.until(stopped, within=120.0)
+        assert shop.github.take(node) is first
+        await shop.said(first, "in_progress")
+        await shop.done(node, first)
+        await stage.nothing_is_left()
+
+    play(scenario)
+
+
 def test_a_runner_that_no_job_needs_any_more_is_withdrawn() -> None:
     async def scenario(stage: Stage) -> None:
         shop = await Shop.opened(stage)

@@ -18,6 +18,7 @@ from muster.integrations.github.tables import TEMPLATE
 if TYPE_CHECKING:
     from muster.config import Config
     from muster.integrations.github.runners import RunnerRegistry, Workflows
+    from muster.integrations.github.tables import GitHubConfig
 
 SUBJECT = "github"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -34,10 +35,32 @@ def checks(config: "Config") -> Iterator[Check]:
         return
     yield from asyncio.run(_looked(config))
     yield _public_url(config)
-    if not config.tables["trust"] and not any(TEMPLATE.of(each).scale_set for each in config.templates):
+    yield from _webhooks(config)
+    serves = config.tables[SUBJECT].webhooks or any(TEMPLATE.of(each).scale_set for each in config.templates)
+    if not config.tables["trust"] and not serves:
         advice = "add a [trust.NAME] for each repository whose workflows may sign in"
         words = "no workflow is trusted: all of them need a token of this server"
         yield Check(subject=SUBJECT, level=Level.WARNING, words=words, advice=advice)
+
+
+def _webhooks(config: "Config") -> Iterator[Check]:
+    """Check that jobs which name labels can be served, if webhooks are set up."""
+    given: GitHubConfig = config.tables[SUBJECT]
+    runners = [TEMPLATE.of(each) for each in config.templates if each.runtime == "github"]
+    labels = sorted({label for each in runners if not each.scale_set for label in each.labels})
+    if not given.webhooks:
+        return
+    if not given.repositories:
+        words = "webhooks are taken, but no repository may have machines"
+        advice = 'name some in [github] repositories: "acme/*"'
+        yield Check(subject=SUBJECT, level=Level.WARNING, words=words, advice=advice)
+    elif not labels:
+        words = "webhooks are taken, but no template has labels for jobs"
+        advice = 'give a template\'s runner table labels, such as "muster-linux"'
+        yield Check(subject=SUBJECT, level=Level.WARNING, words=words, advice=advice)
+    else:
+        names = f"{', '.join(given.repositories)} with the labels {', '.join(labels)}"
+        yield Check(subject=SUBJECT, level=Level.OK, words=f"webhooks serve jobs of {names}")
 
 
 def _public_url(config: "Config") -> Check:
@@ -63,7 +86,8 @@ def places(config: "Config") -> dict[Scope, str]:
 
 def repositories(config: "Config") -> list[str]:
     """Return the repositories whose workflow runs are to be read, as far as their names are known."""
-    named = [rule.repository for rule in config.tables["trust"] if "*" not in rule.repository]
+    rules = [rule.repository for rule in config.tables["trust"]]
+    named = [each for each in (*rules, *config.tables[SUBJECT].repositories) if "*" not in each]
     scopes = [runner.scope for each in config.templates if "/" in (runner := TEMPLATE.of(each)).scope]
     return sorted({*named, *scopes})
 

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from muster.domain.backoff import backoff
+from muster.domain.ids import AssignmentId
 from muster.domain.job_causes import Unserved
 from muster.domain.jobs import Job
 from muster.domain.lifecycle import NodeState
@@ -41,6 +42,11 @@ class Serve:
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """Another job has its runner. It needs another one, unless a spare one with its labels is on its way."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
     """Say why it waits; None: nothing holds it back."""
 
@@ -49,9 +55,16 @@ class Hold:
 
 
 def decide(
-    job: Job, operation: Operation | None, node: Node | None, *, paused: Collection[str | None], now: float
-) -> Serve | Hold:
-    """Decide about a queued job. `operation`: its last provision. `node`: what that handed over.
+    job: Job,
+    operation: Operation | None,
+    node: Node | None,
+    *,
+    busy: Collection[AssignmentId | None],
+    paused: Collection[str | None],
+    now: float,
+) -> Serve | Taken | Hold:
+    """Decide about a queued job. `operation`: its last provision. `node`: what that handed over. `busy`:
+    assignments whose runners have a job.
 
     A node that no longer runs gave its runner to another job, or was lost: the job needs another one.
     """
@@ -62,6 +75,8 @@ def decide(
     if operation.status is Status.SUCCEEDED:
         if node is None or node.state is not NodeState.RUNNING:
             return Serve(doubtful=True)
+        if node.assignment_id in busy:
+            return Taken()
         idle_since = operation.committed_at or operation.updated_at
         if now - idle_since <= GIVEN_WITHIN:
             return Hold()

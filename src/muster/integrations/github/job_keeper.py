@@ -6,11 +6,12 @@ if its job is over. Its registration goes first: GitHub refuses that for a runne
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 
 from muster.domain.errors import NotFound, ProviderError
 from muster.domain.ids import AssignmentId, JobId, OperationId
+from muster.domain.job_causes import Unserved
 from muster.domain.job_figures import SourceCounts
 from muster.domain.jobs import Job, JobState
 from muster.domain.lifecycle import NodeState
@@ -19,7 +20,7 @@ from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest, ReleaseRequest
 from muster.domain.run_decisions import RESERVED
 from muster.domain.template import TemplateSpec
-from muster.integrations.github.job_decisions import Serve, decide
+from muster.integrations.github.job_decisions import Serve, Taken, decide
 from muster.integrations.github.job_events import SOURCE
 from muster.integrations.github.job_intake import JobIntake
 from muster.integrations.github.job_lookup import JobLookup
@@ -36,6 +37,9 @@ LOOKS_MOST = 1000
 """Queued jobs whose provision is read in one round; the others have their turn in the next."""
 DOUBTS_MOST = 50
 """Jobs that are looked up at GitHub in one round before they get a second runner."""
+
+
+Spares = dict[frozenset[str], list[OperationId]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +74,12 @@ class JobKeeper:
         self._round += 1
         queued = [job async for job in self._jobs(JobState.QUEUED)]
         busy = [job async for job in self._jobs(JobState.RUNNING)]
-        await self._serve(queued)
-        waiting, count = await self._runners({job.assignment_id for job in busy})
+        assignments = {job.assignment_id for job in busy}
+        spares = await self._spares({job.id for job in queued})
+        await self._serve(queued, assignments, spares)
+        for spare in (each for some in spares.values() for each in some):
+            await self._release(spare)
+        waiting, count = await self._runners(assignments)
         await self._given.jobs.note_counts(
             SourceCounts(
                 source=SOURCE,
@@ -87,7 +95,6 @@ class JobKeeper:
         )
         for each in waiting:
             await self._bound(each)
-        await self._cancel_surplus(queued)
 
     async def _jobs(self, state: JobState) -> AsyncIterator[Job]:
         """Yield the jobs that labels bring here. Those of a queue have their own listener."""
@@ -98,7 +105,7 @@ class JobKeeper:
 
     # --- jobs that wait -----------------------------------------------------------------------------
 
-    async def _serve(self, queued: list[Job]) -> None:
+    async def _serve(self, queued: list[Job], busy: Collection[AssignmentId | None], spares: Spares) -> None:
         paused = await self._given.access.pauses()
         self._looked = {job.id: self._looked.get(job.id, 0) for job in queued}
         turn = sorted(queued, key=lambda job: (self._looked[job.id], job.waits_since, job.id))[:LOOKS_MOST]
@@ -107,12 +114,16 @@ class JobKeeper:
             self._looked[job.id] = self._round
             operation = await self._operation(job.operation_id)
             node = None if operation is None else await self._handed(operation)
-            found = decide(job, operation, node, paused=paused, now=self._given.clock.now())
-            if isinstance(found, Serve) and found.doubtful:
+            now = self._given.clock.now()
+            found = decide(job, operation, node, busy=busy, paused=paused, now=now)
+            if isinstance(found, Taken) and (spare := spares.get(_labels(job.labels))):
+                spare.pop(0)
+                await self._intake.hold(job, Unserved.TAKEN, "a spare runner with its labels is on its way")
+            elif isinstance(found, Serve) and found.doubtful:
                 doubts += 1
                 if doubts <= DOUBTS_MOST:
                     await self._intake.serve(await self._lookup.look_up(job))
-            elif isinstance(found, Serve):
+            elif isinstance(found, Serve | Taken):
                 await self._intake.serve(job)
             else:
                 await self._intake.hold(job, found.cause, found.detail)
@@ -186,23 +197,26 @@ class JobKeeper:
 
     async def _known(self, job: QueuedJob) -> Job | None:
         try:
-            return await self._given.jobs.job(JobId(f"{SOURCE}-{job.job_id}"))
+            return await self._given.jobs.job(_id_of(job))
         except NotFound:
             return None
 
-    # --- provisions that no job needs ---------------------------------------------------------------
+    # --- provisions whose job needs them no more ----------------------------------------------------
 
-    async def _cancel_surplus(self, queued: list[Job]) -> None:
-        """Stop provisions whose job is over or runs elsewhere, unless a job with their labels waits."""
-        wanted = {_labels(job.labels) for job in queued}
+    async def _spares(self, queued: Collection[JobId]) -> Spares:
+        """Return provisions under way whose job is over or runs elsewhere, by labels, oldest first."""
+        found: Spares = {}
         under_way = provisions(self._given.store, run=None, statuses=(Status.QUEUED, Status.RUNNING))
         async for operation in under_way:
             asked = _job_of(operation)
-            if asked is None or operation.committed or _labels(asked.labels) in wanted:
+            if asked is None or operation.committed or operation.cancel_requested_at is not None:
+                continue
+            if _id_of(asked) in queued:
                 continue
             job = await self._known(asked)
             if job is not None and job.state is not JobState.QUEUED:
-                await self._release(operation.id)
+                found.setdefault(_labels(asked.labels), []).insert(0, operation.id)
+        return found
 
     async def _release(self, operation_id: OperationId) -> None:
         key = f"{RESERVED}{operation_id}/job-over"
@@ -212,6 +226,10 @@ class JobKeeper:
 def _job_of(operation: Operation) -> QueuedJob | None:
     request = operation.request
     return JOB.of(request) if isinstance(request, ProvisionRequest) else None
+
+
+def _id_of(job: QueuedJob) -> JobId:
+    return JobId(f"{SOURCE}-{job.job_id}")
 
 
 def _labels(labels: tuple[str, ...]) -> frozenset[str]:
