@@ -81,6 +81,7 @@ async def test_every_request_of_the_registry_is_one_that_github_documents(asked:
         "runners": [registry.runners(shop), registry.runners(acme)],
         "find": [registry.find(shop, "one"), registry.find(acme, "two")],
         "remove": [registry.remove(shop, 1), registry.remove(acme, 1)],
+        "refuses_public": [registry.refuses_public(acme, group="ci")],
         "run": [registry.run(REPOSITORY, run.id)],
         "can_see": [registry.can_see(REPOSITORY)],
         "active": [registry.active(REPOSITORY)],
