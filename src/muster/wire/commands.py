@@ -187,12 +187,6 @@ class Command(Shape):
         )
 
 
-class Commands(Shape):
-    EXAMPLE = {"items": [COMMAND_EXAMPLE]}
-
-    items: tuple[Command, ...]
-
-
 class CommandsQuery(Query):
     operation_id: str | None = None
     """All commands on the nodes of one provision, oldest first. Without it: newest first, in pages."""

@@ -126,10 +126,6 @@ def _tables(spec: domain.TemplateSpec) -> dict[str, Any]:
     return {name: spec.tables[name] for name in installed().template_tables if name in spec.tables}
 
 
-class Templates(Shape):
-    items: tuple[Template, ...]
-
-
 class PlanRequest(Shape):
     EXAMPLE = {"templates": {"ci": SPEC_EXAMPLE}}
 
@@ -155,6 +151,17 @@ class Refusal(Shape):
 
 
 class TemplatePlan(Shape):
+    EXAMPLE = {
+        "name": "ci",
+        "effect": "revision",
+        "revision": 2,
+        "current_revision": 1,
+        "fields": [{"field": "boot_script", "before": "", "after": "true\n", "remakes": True}],
+        "warm_nodes_replaced": 2,
+        "boots_forgotten": 57,
+        "errors": [],
+    }
+
     name: str
     effect: Effect | None = None
     """Null: it can't be said, because of the errors."""
@@ -172,25 +179,6 @@ class TemplatePlan(Shape):
     @classmethod
     def refused(cls, name: str, error: InvalidRequest) -> Self:
         return cls(name=name, errors=(Refusal.of(error),))
-
-
-class Plan(Shape):
-    EXAMPLE = {
-        "items": [
-            {
-                "name": "ci",
-                "effect": "revision",
-                "revision": 2,
-                "current_revision": 1,
-                "fields": [{"field": "boot_script", "before": "", "after": "true\n", "remakes": True}],
-                "warm_nodes_replaced": 2,
-                "boots_forgotten": 57,
-                "errors": [],
-            }
-        ]
-    }
-
-    items: tuple[TemplatePlan, ...]
 
 
 class Limits(Shape):

@@ -72,9 +72,3 @@ class Identity(Shape):
     expires_at: Time | None = None
     installation_id: str
     version: str
-
-
-class Tokens(Shape):
-    EXAMPLE = {"items": [TOKEN_EXAMPLE]}
-
-    items: tuple[Token, ...]

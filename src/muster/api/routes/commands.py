@@ -17,7 +17,7 @@ from muster.domain.operation import Kind, Status
 from muster.ports.store import Cursor
 from muster.ports.wakeups import command_topic
 from muster.wire.base import Page
-from muster.wire.commands import Command, Commands, CommandsQuery, CommandsRequest, OutputQuery
+from muster.wire.commands import Command, CommandsQuery, CommandsRequest, OutputQuery
 
 PIECE = 256 * 1024
 RUN_LIST = 20
@@ -25,7 +25,7 @@ LOOK_EVERY = 2.0
 """Seconds between two reads. Output of a node that talks to another replica causes no wake-up here."""
 
 
-async def execute(ctx: Ctx, caller: CallerToken, body: CommandsRequest, key: Key = None) -> Commands:
+async def execute(ctx: Ctx, caller: CallerToken, body: CommandsRequest, key: Key = None) -> Page[Command]:
     """Execute on the nodes of a provision."""
     execution = body.execution.execution()
     if execution.terminal is not None:
@@ -39,7 +39,7 @@ async def execute(ctx: Ctx, caller: CallerToken, body: CommandsRequest, key: Key
             NodeId(body.node_id), execution, key=key, actor=caller.actor
         )
         if looked is not None:
-            return Commands(items=(Command.of(looked),))
+            return Page(items=(Command.of(looked),))
     operation_id, indexes = await _target(ctx, body)
     batch = None if key is None else _batch(operation_id, key)
     commands = await ctx.plane.command_desk.execute(
@@ -48,7 +48,7 @@ async def execute(ctx: Ctx, caller: CallerToken, body: CommandsRequest, key: Key
     for command in commands:
         if key is not None and command.execution != execution:
             raise IdempotencyMismatch(key, command.id)
-    return Commands(items=tuple(Command.of(command) for command in commands))
+    return Page(items=tuple(Command.of(command) for command in commands))
 
 
 async def _target(ctx: Context, asked: CommandsRequest) -> tuple[OperationId, Sequence[int]]:

@@ -9,25 +9,24 @@ from muster.domain.boot import by_type
 from muster.domain.deadlines import Deadline
 from muster.domain.errors import InvalidRequest
 from muster.ports import store as port
+from muster.wire.base import Page
 from muster.wire.boots import BootKind, Boots
 from muster.wire.templates import (
     Installation,
     Limits,
     Pauses,
-    Plan,
     PlanRequest,
     Template,
     TemplatePlan,
-    Templates,
     TemplateSpec,
 )
 
 
-async def listed(ctx: Ctx) -> Templates:
+async def listed(ctx: Ctx) -> Page[Template]:
     """List the current revision of every template."""
     paused = await ctx.ports.access.pauses()
     found = await ctx.ports.store.templates()
-    return Templates(items=tuple(Template.of(each, paused=each.name in paused) for each in found))
+    return Page(items=tuple(Template.of(each, paused=each.name in paused) for each in found))
 
 
 async def show(ctx: Ctx, name: str) -> Template:
@@ -57,7 +56,7 @@ async def apply(ctx: Ctx, caller: CallerToken, name: str, body: TemplateSpec) ->
     return Template.of(template, paused=name in await ctx.ports.access.pauses())
 
 
-async def plan(ctx: Ctx, body: PlanRequest) -> Plan:
+async def plan(ctx: Ctx, body: PlanRequest) -> Page[TemplatePlan]:
     """Say what applying templates would change and cost, and all that is wrong with them. Changes nothing."""
     found: list[TemplatePlan] = []
     for name, content in body.templates.items():
@@ -65,7 +64,7 @@ async def plan(ctx: Ctx, body: PlanRequest) -> Plan:
             found.append(TemplatePlan.of(await ctx.plane.templates.plan(content.spec(name))))
         except InvalidRequest as error:
             found.append(TemplatePlan.refused(name, error))
-    return Plan(items=tuple(found))
+    return Page(items=tuple(found))
 
 
 async def retire(ctx: Ctx, caller: CallerToken, name: str) -> Template:

@@ -7,8 +7,8 @@ from muster.api.router import Route, Table
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import EXTERNAL
-from muster.wire.base import convert
-from muster.wire.tokens import Identity, MintedToken, Token, TokenRequest, Tokens
+from muster.wire.base import Page, convert
+from muster.wire.tokens import Identity, MintedToken, Token, TokenRequest
 
 
 async def create(ctx: Ctx, caller: CallerToken, body: TokenRequest) -> MintedToken:
@@ -48,9 +48,9 @@ async def whoami(ctx: Ctx, token: CallerToken) -> Identity:
     )
 
 
-async def listed(ctx: Ctx) -> Tokens:
+async def listed(ctx: Ctx) -> Page[Token]:
     """List tokens, without their secrets."""
-    return Tokens(items=tuple(convert(Token, token) for token in await ctx.ports.access.tokens()))
+    return Page(items=tuple(convert(Token, token) for token in await ctx.ports.access.tokens()))
 
 
 async def revoke(ctx: Ctx, caller: CallerToken, token_id: str) -> Token:
