@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 
 from fakes.github import FakeGitHub, Job
+from muster.client import calls
+from tests.e2e.nursery import Nursery
+from tests.e2e.replicas import Replicas
 from tests.e2e.site import BRISK, PATIENCE, Site, until
 from tests.e2e.workflows import REPOSITORY, Workflows, settings
+from tests.stores import postgres
 
 NAME = "muster-linux"
 
@@ -112,3 +116,38 @@ def test_a_server_that_is_stopped_gives_its_session_back_at_once(world: Workflow
     world.site.stop()
     assert scale_set.session is None
     world.site.start()
+
+
+def test_of_two_replicas_one_listens_and_the_other_takes_over(
+    github: FakeGitHub, nursery: Nursery, tmp_path: Path
+) -> None:
+    """Two servers on one PostgreSQL. The one with the session is killed while jobs wait."""
+    replicas = Replicas(tmp_path, nursery, postgres.empty(), count=2)
+    for site in replicas.sites:
+        with site._config.open("a") as file:
+            file.write(config(github, tmp_path).removeprefix(BRISK))
+    try:
+        replicas.start()
+        sets = github.world.sets
+        until(lambda: any(each.session for each in sets.of(REPOSITORY)), "a session")
+        world = Workflows(replicas.sites[0], github, tmp_path / "steps")
+        run = world.begin()
+        jobs = world.github.world.queue_all(run, ["one", "two", "three", "four"], [NAME], "true")
+        until(lambda: any(job.status != "queued" for job in jobs), "a job to start")
+        holder = next(each for each in replicas.sites if _listens(each, github))
+        other = next(each for each in replicas.sites if each is not holder)
+        holder.kill()
+        more = world.github.world.queue_all(run, ["five", "six"], [NAME], "true")
+        _done(world, jobs, "the first jobs")
+        _done(world, more, "jobs of the takeover")
+        until(lambda: _listens(other, github), "the other to listen")
+        until(lambda: not world.runners(), "no runner to be left")
+        replicas.verify()
+    finally:
+        replicas.close()
+
+
+def _listens(site: Site, github: FakeGitHub) -> bool:
+    """Whether the set's session is this server's."""
+    sessions = [each.session for each in github.world.sets.of(REPOSITORY) if each.session]
+    return site.ask(calls.overview()).replica in [each.owner for each in sessions]

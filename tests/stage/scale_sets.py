@@ -33,6 +33,9 @@ class SetStage(GitHubStage):
     crowd = 0
     """The most runners of the set that were there at once."""
     served: list[str]
+    """Names of jobs that came to their end, each as often as it did."""
+    dead: set[str]
+    """Names of runners whose machine is gone. GitHub may still list them."""
 
     @classmethod
     async def listening(
@@ -41,7 +44,7 @@ class SetStage(GitHubStage):
         spec = RunnerSpec(**{"scope": REPOSITORY, "scale_set": NAME, **(runner or {})})
         made = await cls.set(stage, **{"tables": {"runner": spec}, "max_nodes": 50, **template})
         assert isinstance(made, SetStage)
-        made.served = []
+        made.served, made.dead = [], set()
         return made
 
     def host(self, kit: Kit) -> None:
@@ -52,7 +55,7 @@ class SetStage(GitHubStage):
         credential = json.loads(base64.b64decode(files[".credentials"]))["data"]
         runner = self.world.holder(credential)
         assert runner is not None
-        self.crowd = max(self.crowd, len(self.runners()))
+        self.crowd = max(self.crowd, len(self.living()))
         self.stage.keep(outside(asyncio.create_task, self._work(runner)))
 
     async def _work(self, runner: Runner) -> None:
@@ -60,6 +63,8 @@ class SetStage(GitHubStage):
         job = None
         while runner.id in self.world.runners and job is None:
             await asyncio.sleep(LOOKS)
+            if runner.name in self.dead:
+                return
             if self.takes_jobs and runner.id in self.world.runners and self.connects:
                 job = self.world.take(runner, 0.0)
                 runner.seen_at = float("inf")
@@ -90,6 +95,9 @@ class SetStage(GitHubStage):
             except MusterError:
                 pass
             await asyncio.sleep(2.0)
+
+    def living(self) -> list[Runner]:
+        return [runner for runner in self.runners() if runner.name not in self.dead]
 
     # --- GitHub's side --------------------------------------------------------------------------------
 

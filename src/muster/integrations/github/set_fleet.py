@@ -1,4 +1,4 @@
-"""The runners of one scale set: read from the store, asked for, prolonged and released. Keeps nothing.
+"""The runners of one scale set: read from the store, asked for, prolonged and released.
 
 Every runner is one provision of the core, under a key with a number. A replica that takes over reads the
 same runners, and asks for the same next number.
@@ -35,6 +35,7 @@ PAUSE, PAUSE_MOST = 5.0, 300.0
 """Seconds before another try after provisions that failed: at first, and at most."""
 MINUTE = 60.0
 LATELY_MOST = 1000
+OVERLAP = 5.0
 _UNFINISHED = (Status.QUEUED, Status.RUNNING)
 _PRESENT = (
     NodeState.CREATED,
@@ -83,6 +84,8 @@ class SetFleet:
         self._store = given.store
         self._name = template
         self._installation = installation_id
+        self._asked: dict[OperationId, float] = {}
+        """When runners of all sets were asked for lately: only a shortcut."""
 
     async def read(self, template: Template) -> Fleet:
         """Read operations before nodes: what is handed over in between is seen at least once."""
@@ -223,14 +226,20 @@ class SetFleet:
             return
 
     async def asked_lately(self) -> int:
-        """Return how many runners all scale sets were given in the last minute."""
-        since, found, seen = self._given.clock.now() - MINUTE, 0, 0
+        """Return how many runners all scale sets were given in the last minute.
+
+        Reads what came since the last look, and a little of what came before: replicas' clocks differ.
+        """
+        now, seen = self._given.clock.now(), 0
+        since = max(now - MINUTE, max(self._asked.values(), default=0.0) - OVERLAP)
         async for operation in provisions(self._store, run=None):
             seen += 1
             if operation.created_at < since or seen > LATELY_MOST:
                 break
-            found += SET_RUNNER.name in getattr(operation.request, "tables", {})
-        return found
+            if SET_RUNNER.name in getattr(operation.request, "tables", {}):
+                self._asked[operation.id] = operation.created_at
+        self._asked = {each: at for each, at in self._asked.items() if at >= now - MINUTE}
+        return len(self._asked)
 
 
 def _number(operation: Operation) -> int:
