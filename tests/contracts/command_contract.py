@@ -26,6 +26,7 @@ from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.domain.requests import ReleaseRequest
 from muster.domain.run_decisions import provision_key, release_key
+from muster.domain.terminal import Traffic, Window
 from muster.ports.commands import CommandStore, Kept
 from muster.ports.store import Beat, Store
 from tests.contracts.store_contract.bookkeeping import whole_feed
@@ -39,6 +40,7 @@ EXECUTION = Execution(
     archive="blob-1",
     collect=("out",),
 )
+SHELL = Execution(argv=("sh",), terminal=Window(rows=24, cols=80))
 NUMBERS = count(1)
 """Several provisions in one store have nodes of different names."""
 LONG_AGO, NOW, MUCH_LATER = 5.0, 10.0, 1e6
@@ -113,6 +115,30 @@ class CommandContract:
     async def test_a_command_is_kept_whole(self, commands: CommandStore, command: Command) -> None:
         assert await commands.command(command.id) == command
         assert command.execution == EXECUTION
+
+    async def test_a_shell_is_kept_with_its_person_and_its_traffic(
+        self, store: Store, commands: CommandStore, node: Node
+    ) -> None:
+        shell = await start(store, commands, node, "cmd-2", execution=SHELL, actor="ann (tok-1)")
+        assert await commands.command(shell.id) == shell
+        traffic = Traffic(received=12, sent=2**40)
+        ended = lifecycle.exited(shell, exit_code=0, signal=None, now=20.0, traffic=traffic)
+        await commands.write(shell, ended)
+        assert await commands.command(shell.id) == ended
+        *_, event = await whole_feed(store)
+        assert (event.name, event.actor) == ("exited", "ann (tok-1)")
+
+    async def test_the_shell_of_a_failed_node_that_is_kept_is_served_until_the_node_ends(
+        self, store: Store, commands: CommandStore
+    ) -> None:
+        scene = Scene(store, numbers=NUMBERS)
+        (created,) = await scene.created(await scene.leased(), 1)
+        failing = nodes.fail(created, now=6.0, reason=Reason.BOOT_SCRIPT_FAILED, deadline_at=900.0, hold=True)
+        failed = await store.apply(failing)
+        shell = await start(store, commands, failed, "cmd-3", execution=SHELL)
+        assert list(await commands.unserved(limit=9)) == []
+        await gone(store, failed)
+        assert list(await commands.unserved(limit=9)) == [shell]
 
     async def test_starting_moves_the_nodes_version_in_the_same_write(
         self, store: Store, commands: CommandStore, node: Node, command: Command

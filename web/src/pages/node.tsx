@@ -14,6 +14,7 @@ import { DiagnosisCard } from "../parts/diagnosis";
 import { DrainButton } from "../parts/drain";
 import { EventList } from "../parts/events";
 import { Card, Fact, Facts } from "../parts/facts";
+import { HoldButton } from "../parts/hold";
 import { Loading, NotFound, Shown, Trouble } from "../parts/states";
 import { TerminalButton } from "../parts/terminal-button";
 import {
@@ -63,6 +64,7 @@ export function NodePage({ id }: { id: string }) {
         </h1>
         <div className="page-acts">
           <TerminalButton node={node} />
+          <HoldButton node={node} />
           <Brakes node={node} path={path} />
         </div>
       </header>
