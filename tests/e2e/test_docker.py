@@ -15,6 +15,7 @@ import pytest
 
 from fakes.github import FakeGitHub
 from muster.client import calls
+from muster.integrations.docker import names
 from tests.e2e.containers import CONFIG, ENGINE, container, inspected, none_runs, running, site_on, template
 from tests.e2e.site import Site, until
 from tests.e2e.workflows import Workflows, settings
@@ -262,6 +263,29 @@ def test_podman_away_for_a_minute_costs_no_node_and_no_job(
     engine.start()
     ended = site.succeeded(run, within=AWAY)
     assert site.output(site.commands(ended)[0]) == b"done\n"
+
+
+@pytest.mark.parametrize("kind", ["podman", "dockerd"])
+def test_an_engine_killed_while_it_makes_containers_leaks_none(
+    kind: str, own_engine: Callable[..., Engine], make_site: Callable[..., Site]
+) -> None:
+    engine = own_engine(kind)
+    site = site_on(make_site, engine)
+    asked = site.ask(calls.provision(site.request(3)))
+    until(lambda: engine.containers(f"{names.INSTALLATION}={site.installation_id}"), "a first container")
+    engine.kill()
+    engine.start()
+    ended = site.ended(asked)
+    if ended.error is None:
+        assert sorted(map(container, site.members(ended))) == running(site, engine)
+    elif kind == "podman":
+        assert "it was killed while it made it" in ended.error.message
+    else:
+        # A dockerd that comes back ends what it had started.
+        assert ended.error.reason in ("machine_gone", "provider_error"), ended.error
+    for node in site.nodes("running", "idle"):
+        site.ask(calls.terminate(node.id))
+    none_runs(site, engine)
 
 
 @pytest.mark.parametrize("restored", [True, False])

@@ -211,9 +211,16 @@ class Starter:
         try:
             found = await engine.get(path_of("containers", machine.container, "json"))
         except EngineError as error:
-            if error.missing:
-                return  # Docker reserves a name before it shows the container
-            raise
+            if not error.missing:
+                raise
+            # Docker reserves a name before it shows the container. A Podman that was killed keeps it.
+            if self._waited_long(machine):
+                why = (
+                    f"engine {engine.name} holds the name {machine.container} of a container that it does not"
+                    f" have: it was killed while it made it. Free the name: podman rm -f {machine.container}"
+                )
+                await self._end_all(engine, [machine], why, Reason.PROVIDER_ERROR)
+            return
         identity, word = answers.identity_of(found), answers.status_of(found)
         if answers.labels_of(found).get(names.MACHINE) != machine.id:
             why = f"a container {machine.container} on engine {engine.name} is not Muster's: rename it"
@@ -222,9 +229,16 @@ class Starter:
             fate = await journal.read_fate(engine, machine)
             if fate is not None:
                 await self._run(engine, machine, identity, fate)
-            elif self._clock.now() - self._waiting.setdefault(machine.id, self._clock.now()) > TAKEOVER:
-                self._waiting.pop(machine.id, None)
+            elif self._waited_long(machine):
                 await self._discard(engine, identity)
+
+    def _waited_long(self, machine: MachineName) -> bool:
+        """Return whether another server had its time to go on with this container; then begin anew."""
+        now = self._clock.now()
+        if now - self._waiting.setdefault(machine.id, now) <= TAKEOVER:
+            return False
+        self._waiting.pop(machine.id, None)
+        return True
 
     async def _failed(
         self, engine: Engine, machine: MachineName, verb: str, error: EngineError, *, failure: bool = False
