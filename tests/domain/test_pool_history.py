@@ -52,3 +52,10 @@ def test_a_template_that_a_sample_leaves_out_had_no_nodes_then() -> None:
 def test_a_time_without_a_sample_has_no_point() -> None:
     samples = [PoolSample(at=at, pools=(count(1),)) for at in (0.0, 600.0)]
     assert [point.at for point in lines(samples, since=0.0, step=EVERY)["ci"]] == [0.0, 600.0]
+
+
+def test_a_pool_without_nodes_keeps_the_bounds_that_it_had_last() -> None:
+    first = PoolCount(template="ci", running=2, min_idle=1, max_nodes=9)
+    samples = [PoolSample(at=0.0, pools=(first,)), PoolSample(at=EVERY, pools=())]
+    last = lines(samples, since=0.0, step=EVERY)["ci"][-1].count
+    assert last == PoolCount(template="ci", min_idle=1, max_nodes=9)

@@ -35,7 +35,7 @@ playwrite install chromium
 """
 TEMPLATES = (
     TemplateSpec(
-        name="ci", provider="process", resource_class="small", boot_script=CI, max_nodes=12, min_idle=2
+        name="ci", provider="process", resource_class="small", boot_script=CI, max_nodes=18, min_idle=2
     ),
     TemplateSpec(
         name="ci-cold",

@@ -82,12 +82,19 @@ def lines(samples: Sequence[PoolSample], *, since: float, step: float) -> Mappin
     """
     names = sorted({pool.template for sample in samples for pool in sample.pools})
     found: dict[str, dict[float, PoolCount]] = {name: {} for name in names}
+    empty = {name: PoolCount(template=name) for name in names}
     for sample in samples:
         at = since + (sample.at - since) // step * step
         present = {pool.template: pool for pool in sample.pools}
         for name in names:
-            count = present.get(name) or PoolCount(template=name)
+            count = present.get(name) or empty[name]
+            empty[name] = _without_nodes(count)
             before = found[name].get(at)
             if before is None or count.total >= before.total:
                 found[name][at] = count
     return {name: [Point(at=at, count=each) for at, each in line.items()] for name, line in found.items()}
+
+
+def _without_nodes(count: PoolCount) -> PoolCount:
+    """Return the count of a pool whose nodes are gone: its bounds are as they were last."""
+    return PoolCount(template=count.template, min_idle=count.min_idle, max_nodes=count.max_nodes)

@@ -40,5 +40,6 @@ test.each([
 test("the template that the command line would take is chosen first, and never a paused one", () => {
   expect(usual([template("a"), template("default")])).toBe("default");
   expect(usual([template("a", true), template("b")])).toBe("b");
+  expect(usual([template("a"), template("default", true)])).toBe("a");
   expect(usual([template("a", true)])).toBe("a");
 });

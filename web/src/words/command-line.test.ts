@@ -14,5 +14,6 @@ test("a request is the command that does the same", () => {
 
 test("a word can't leave its quotes", () => {
   expect(quoted("it's; rm -rf $HOME")).toBe("'it'\\''s; rm -rf $HOME'");
+  expect(quoted("a'b'c")).toBe("'a'\\''b'\\''c'");
   expect(quoted("")).toBe("''");
 });
