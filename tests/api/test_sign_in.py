@@ -7,7 +7,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import pytest
 from joserfc.jwk import ECKey, OctKey
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from fakes.oidc.issuer import ISSUER
 from muster.api.access import LOOK_AGAIN, NOTED_EVERY
@@ -408,6 +411,24 @@ async def test_a_stream_ends_with_its_session(sign_in: SignIn) -> None:
         await sign_in.site.store.note("a", "noise", reason=None, detail="", now=sign_in.clock.now())
         async with asyncio.timeout(10):
             assert [line async for line in lines][-1:] == [""], "it ends, and says nothing of what came later"
+
+
+async def test_a_terminal_takes_the_session_of_the_page_itself_alone(sign_in: SignIn) -> None:
+    browser = await sign_in.signed_in()
+    cookie = "=".join(_session(browser))
+    address = f"{sign_in.site.url.replace('http', 'ws')}{ROOT}/commands/cmd-none.0/terminal"
+
+    async def refused(**headers: str) -> int:
+        with pytest.raises(InvalidStatus) as told:
+            await connect(address, additional_headers=headers, proxy=None)
+        return int(told.value.response.status_code)
+
+    assert await refused(Cookie=cookie, Origin=sign_in.site.url) == 404, "admitted: there is no such command"
+    assert await refused(Cookie=cookie, Origin="https://evil.example.com") == 403
+    assert await refused(Cookie=cookie) == 403, "no browser leaves out the mark"
+    assert await refused(Origin=sign_in.site.url) == 401
+    await browser.post(f"{ROOT}/sign-out")
+    assert await refused(Cookie=cookie, Origin=sign_in.site.url) == 401
 
 
 async def test_without_a_provider_there_is_no_sign_in_and_no_cookie_counts(tmp_path: Path) -> None:
