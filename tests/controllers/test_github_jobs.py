@@ -443,6 +443,21 @@ def test_a_job_whose_machine_dies_before_it_starts_gets_another() -> None:
     play(scenario)
 
 
+def test_runners_are_registered_within_github_s_limit() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, attach_timeout=600.0)
+        shop.github.github.directory.limit.per_minute = 2
+        for _ in range(5):
+            await shop.said(shop.queue())
+        await stage.pass_time(30.0)
+        assert shop.github.world.asked("generate-jitconfig") == 2
+        began = stage.now
+        await shop.running(5)
+        assert 60.0 < stage.now - began < 180.0
+
+    play(scenario)
+
+
 # --- lost deliveries ---------------------------------------------------------------------------------
 
 
