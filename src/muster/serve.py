@@ -44,8 +44,9 @@ from muster.plane import ControlPlane, Ports
 from muster.ports.commits import Written
 from muster.ports.runtime import NodeRuntime
 from muster.ports.store import Store
+from muster.ports.wakeups import ACCESS
 from muster.probes.http import HttpProber
-from muster.stores.cache import CachedAccess, CachedStore
+from muster.stores.cache import CachedAccess, CachedStore, follow_revocations
 from muster.stores.factory import Opened, installation_of, open_store
 from muster.system import SystemClock, SystemIds, new_loop
 
@@ -294,8 +295,11 @@ class _Parts:
         def took(verb: str, seconds: float, error: Exception | None) -> None:
             self._metrics.took(verb, seconds, error, now=self._clock.now())
 
-        cache = CachedStore(timed(self.store, took), self._clock, alone=not self._opened.shared)
-        access = CachedAccess(timed(self.store.access, took), self._clock, alone=not self._opened.shared)
+        alone, wakeups = not self._opened.shared, self._opened.wakeups
+        cache = CachedStore(
+            timed(self.store, took), self._clock, alone=alone, revoked=lambda: wakeups.notify(ACCESS)
+        )
+        access = CachedAccess(timed(self.store.access, took), self._clock, alone=alone)
         self._saw += [cache.saw, access.saw]
         store = cache.as_store()
         parts = await self._connect(urls, store)
@@ -371,6 +375,9 @@ class _Parts:
             metrics=self._metrics,
         )
         self._api = api
+        if not alone:
+            following = asyncio.create_task(follow_revocations(wakeups, cache, access, api.context.beats))
+            self._closing.callback(following.cancel)
         return plane, api
 
     async def _connect(self, urls: Sequence[str], store: Store) -> list[Parts]:

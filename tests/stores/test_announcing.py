@@ -6,13 +6,16 @@ import pytest
 from muster.domain import launch as launches
 from muster.domain import node as lifecycle
 from muster.domain import operation as operations
+from muster.domain.access import ApiToken, Role
 from muster.domain.desired_state import desired
 from muster.domain.errors import Conflict
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Member, Operation, Status
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
+from muster.domain.template import TemplateSpec
 from muster.ports.wakeups import (
+    ACCESS,
     EVENTS,
     HEALTH,
     OPERATIONS,
@@ -185,3 +188,15 @@ async def test_a_refused_write_and_a_beat_wake_nobody(store: SqlStore, heard: He
         await store.apply(lifecycle.drained(node, now=5.0))
     await store.record_beats([])
     assert heard.since() == []
+
+
+async def test_a_revoked_token_and_a_new_template_make_all_replicas_forget(
+    store: SqlStore, heard: Heard
+) -> None:
+    token = ApiToken(id="tok-1", name="ci", role=Role.ADMIN, created_at=1.0)
+    await store.access.add_token(token, secret_hash="hash")
+    heard.since()
+    await store.access.revoke_token("tok-1", now=2.0)
+    assert ACCESS in heard.since()
+    await store.apply_template(TemplateSpec(name="web", provider="simulated"), now=3.0)
+    assert ACCESS in heard.since()

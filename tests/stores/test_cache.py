@@ -15,8 +15,10 @@ from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
 from muster.ports.commits import Written
 from muster.ports.store import Beat
-from muster.stores.cache import SETTLED, SPEAKER, CachedAccess, CachedStore, Kept
+from muster.ports.wakeups import ACCESS
+from muster.stores.cache import SETTLED, SPEAKER, CachedAccess, CachedStore, Kept, follow_revocations
 from muster.stores.sql import SqlStore, open_sqlite
+from muster.stores.wakeups import LocalWakeups
 from tests.contracts.store_contract.scene import Scene
 from tests.stores.ids import CountingIds
 
@@ -206,6 +208,40 @@ async def test_on_a_shared_store_a_dead_token_is_known_for_so_long_and_no_longer
     assert await here.store.node_for_token("old") == node.id
     world.clock.at += 0.1
     assert await here.store.node_for_token("old") is None
+
+
+async def turns() -> None:
+    """Let tasks that were woken run."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_on_a_shared_store_a_wake_up_makes_all_forget_at_once_what_one_changed(world: World) -> None:
+    wakeups, here = LocalWakeups(), world.replica(alone=False)
+    there = CachedStore(world.store, world.clock, alone=False, revoked=lambda: wakeups.notify(ACCESS))
+    following = asyncio.create_task(follow_revocations(wakeups, here.cache, here.access))
+    await turns()
+    heard = wakeups.listen((ACCESS,))
+    (node,) = await Scene(world.store).idle(1)
+    joined = nodes.joined(node, boot_id="b", now=2.0)
+    await there.admit(joined, node.id, key_hash="key", token_hash="old")
+    assert not await heard.wait(0.0), "the first token of a node replaces none"
+    assert await here.store.node_for_token("old") == node.id
+    await there.admit(None, node.id, key_hash="key", token_hash="new")
+    assert await heard.wait(0.0)
+    await turns()
+    assert await here.store.node_for_token("old") is None
+
+    access = here.access.as_access()
+    token = ApiToken(id="tok-1", name="ci", role=Role.ADMIN, created_at=1.0)
+    await world.store.access.add_token(token, secret_hash="hash")
+    assert await access.token_for("hash") == token
+    await world.store.access.revoke_token("tok-1", now=2.0)
+    wakeups.notify(ACCESS)  # as the announcer does
+    await turns()
+    found = await access.token_for("hash")
+    assert found is not None and found.revoked_at == 2.0
+    following.cancel()
 
 
 async def test_on_a_shared_store_records_are_never_kept(world: World) -> None:

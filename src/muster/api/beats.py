@@ -88,6 +88,13 @@ class Beats:
         if key is not None:
             self._known.pop(key, None)
 
+    def forget_settled(self) -> None:
+        """Ask the store about every token again: another replica may have replaced one."""
+        for node_id in tuple(self._asking):
+            self._changed(node_id)
+        self._known.clear()
+        self._tokens.clear()
+
     # --- the route --------------------------------------------------------------------------------
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

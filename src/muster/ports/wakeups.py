@@ -32,6 +32,8 @@ ENDED = "ended"
 """A machine has ended."""
 JOBS = "jobs"
 """A job was seen, or moved on."""
+ACCESS = "access"
+"""A token, a pause, a cap or a template changed: what a replica remembers of them may be old."""
 EVENTS = "events"
 """The event feed grew."""
 

@@ -13,6 +13,7 @@ from muster.domain.lifecycle import Fact, NodeState, Verb
 from muster.domain.operation import ENDED, Operation, Status
 from muster.ports.commits import AfterCommit, Written
 from muster.ports.wakeups import (
+    ACCESS,
     EVENTS,
     HEALTH,
     JOBS,
@@ -71,7 +72,7 @@ def topics(written: Written) -> tuple[str, ...]:
             found.append(command_topic(draft.entity_id))
         case Entity.TEMPLATE | Entity.INSTALLATION:
             # A new revision or a higher cap may let something go on that waits for room.
-            found.append(ROOM)
+            found += (ROOM, ACCESS)
     found.append(EVENTS)
     return tuple(dict.fromkeys(found))
 

@@ -1,8 +1,9 @@
 """Answer from memory what can't have changed in the store.
 
 This module owns how old an answer may be. A replica that is `alone` on its store sees every commit and drops
-what a commit changed. Where replicas share a store, only what seldom changes is kept. Settings and API tokens
-are kept for SETTLED seconds. Whom a node's token speaks for is kept for SPEAKER seconds.
+what a commit changed. Where replicas share a store, only what seldom changes is kept. A replica that changes
+any of it wakes the others (ACCESS), and they forget it. If that wake-up is lost, the others forget settings
+and API tokens after SETTLED seconds, and whom a node's token speaks for after SPEAKER seconds.
 
 No answer from memory decides: the store guards every write. A write that was refused, or whose end is
 unknown, drops all records, so that the next read is new.
@@ -11,7 +12,7 @@ unknown, drops all records, so that the next read is new.
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from muster.domain.access import ApiToken
 from muster.domain.errors import Conflict, LeaseLost, NotFound, StoreUnavailable
@@ -25,6 +26,7 @@ from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.commits import Written
 from muster.ports.store import Beat, Installation, NodeView, OperationView, Store
+from muster.ports.wakeups import ACCESS, Wakeups
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -90,6 +92,25 @@ class Kept(Generic[K, V]):
         self._reads.clear()
 
 
+class Settled(Protocol):
+    """Remembers what seldom changes."""
+
+    def forget_settled(self) -> None: ...
+
+
+async def follow_revocations(wakeups: Wakeups, *memories: Settled) -> None:
+    """Forget what another replica says that it changed. Runs until it is cancelled."""
+    listener = wakeups.listen((ACCESS,))
+    try:
+        while True:
+            while not await listener.wait(SPEAKER):
+                pass
+            for memory in memories:
+                memory.forget_settled()
+    finally:
+        listener.close()
+
+
 class CachedAccess:
     """Implements muster.ports.access.AccessStore."""
 
@@ -119,16 +140,23 @@ class CachedAccess:
 
     def saw(self, written: Iterable[Written]) -> None:
         if any(each.draft.entity is Entity.INSTALLATION for each in written):
-            self._tokens.clear()
-            self._paused.clear()
+            self.forget_settled()
+
+    def forget_settled(self) -> None:
+        self._tokens.clear()
+        self._paused.clear()
 
 
 class CachedStore:
     """Implements muster.ports.store.Store: verbs that aren't here go to the store as they are."""
 
-    def __init__(self, inner: Store, clock: Clock, *, alone: bool) -> None:
+    def __init__(
+        self, inner: Store, clock: Clock, *, alone: bool, revoked: Callable[[], None] = lambda: None
+    ) -> None:
+        """Wrap a store. `revoked` tells the other replicas that a node's token died."""
         self._inner = inner
         self._alone = alone
+        self._revoked = revoked
         settled = inf if alone else SETTLED
         self._templates: Kept[tuple[str, int | None], Template] = Kept(
             clock, most=SETTINGS_MOST, seconds=settled
@@ -195,12 +223,15 @@ class CachedStore:
             await self._inner.admit(change, node_id, **given)
         finally:
             self._speakers.clear()  # the node's older token dies
+            if change is None or change.before is None or change.before.joined_at is not None:
+                self._revoked()
 
     async def enrol(self, node: Node, **given: Any) -> Node:
         try:
             return await self._inner.enrol(node, **given)
         finally:
             self._speakers.clear()
+            self._revoked()
 
     # --- records ----------------------------------------------------------------------------------
 
@@ -259,10 +290,18 @@ class CachedStore:
                     for operation_id in each.operation_ids:
                         self._views.forget(operation_id)
                 case Entity.TEMPLATE | Entity.INSTALLATION:
-                    self._templates.clear()
-                    self._installation.clear()
+                    self._forget_settings()
                 case _:
                     pass
+
+    def forget_settled(self) -> None:
+        """Drop what another replica may have changed."""
+        self._forget_settings()
+        self._speakers.clear()
+
+    def _forget_settings(self) -> None:
+        self._templates.clear()
+        self._installation.clear()
 
     def _node_changed(self, written: Written) -> None:
         node = written.record

@@ -1,0 +1,79 @@
+"""Wake-ups between replicas on one database."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+
+from muster.ports.wakeups import ACCESS, Listener
+from muster.stores.sql.postgres import wakeups as shared
+from muster.stores.sql.postgres.connections import ConnectionFactory
+from muster.stores.sql.postgres.wakeups import SharedWakeups
+from tests.stores import postgres
+
+TOPIC = "node/n-1"
+
+
+@pytest.fixture(scope="module")
+def address() -> str:
+    return postgres.fresh()
+
+
+@pytest.fixture
+async def pair(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[SharedWakeups, SharedWakeups]]:
+    monkeypatch.setattr(shared, "AGAIN", 0.05)
+    here, there = (SharedWakeups(ConnectionFactory(address), name=name) for name in ("peer-1", "peer-2"))
+    for each in (here, there):
+        each.start()
+        await asyncio.wait_for(each.hearing.wait(), 30.0)
+    yield here, there
+    for each in (here, there):
+        await each.close()
+
+
+async def woken(listener: Listener, sender: SharedWakeups, topic: str) -> None:
+    """Notify until it is heard: a hint may be lost with its connection."""
+    async with asyncio.timeout(30.0):
+        while True:
+            sender.notify(topic)
+            if await listener.wait(0.5):
+                return
+
+
+async def test_a_topic_wakes_the_listeners_of_the_other_replica_and_only_those(
+    pair: tuple[SharedWakeups, SharedWakeups],
+) -> None:
+    here, there = pair
+    wanted, unwanted = there.listen((TOPIC, ACCESS)), there.listen(("node/n-2",))
+    here.notify(TOPIC)
+    assert await wanted.wait(30.0)
+    here.notify(ACCESS)
+    assert await wanted.wait(30.0)
+    assert not await unwanted.wait(0.0)
+
+
+async def test_more_topics_than_one_notice_holds_all_arrive(
+    pair: tuple[SharedWakeups, SharedWakeups],
+) -> None:
+    here, there = pair
+    topics = [f"operation/op-{number:020}" for number in range(1000)]
+    listeners = [there.listen((topic,)) for topic in topics]
+    for topic in topics:
+        here.notify(topic)
+    assert all(await asyncio.gather(*(listener.wait(30.0) for listener in listeners)))
+
+
+async def test_a_replica_that_lost_its_connections_hears_and_is_heard_again(
+    address: str, pair: tuple[SharedWakeups, SharedWakeups]
+) -> None:
+    here, there = pair
+    with psycopg.connect(address, autocommit=True) as admin:
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    await woken(there.listen((TOPIC,)), here, TOPIC)
+    await woken(here.listen((TOPIC,)), there, TOPIC)
