@@ -7,10 +7,12 @@ import psycopg
 import pytest
 
 from muster.ports.wakeups import ACCESS, Listener
+from muster.stores.sql.postgres import connections
 from muster.stores.sql.postgres import wakeups as shared
 from muster.stores.sql.postgres.connections import ConnectionFactory
 from muster.stores.sql.postgres.wakeups import SharedWakeups
 from tests.stores import postgres
+from tests.stores.wire import Wire
 
 TOPIC = "node/n-1"
 
@@ -77,3 +79,25 @@ async def test_a_replica_that_lost_its_connections_hears_and_is_heard_again(
         )
     await woken(there.listen((TOPIC,)), here, TOPIC)
     await woken(here.listen((TOPIC,)), there, TOPIC)
+
+
+async def test_a_replica_whose_database_was_away_hears_and_is_heard_again(
+    address: str, pair: tuple[SharedWakeups, SharedWakeups], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "BACKOFF_MOST", 0.1)
+    wire = Wire(postgres.directory())
+    cut = SharedWakeups(ConnectionFactory(wire.url(address)), name="peer-3")
+    cut.start()
+    try:
+        await asyncio.wait_for(cut.hearing.wait(), 30.0)
+        wire.cut()
+        listener = pair[0].listen((TOPIC,))
+        for _ in range(4):
+            cut.notify(TOPIC)
+            assert not await listener.wait(0.2), "it has no way to the others"
+        wire.mend()
+        await woken(listener, cut, TOPIC)
+        await woken(cut.listen((TOPIC,)), pair[0], TOPIC)
+    finally:
+        await cut.close()
+        wire.close()

@@ -9,11 +9,15 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
 from greenlet import getcurrent, greenlet
 
 T = TypeVar("T")
+_THREADS = ThreadPoolExecutor(64, "muster-store-blocking")
+"""Not the loop's own few: all connections are made anew at once when the database was away, and each try may
+take seconds."""
 
 
 class _Bridge(greenlet):  # type: ignore[misc]  # greenlet has no types
@@ -47,7 +51,9 @@ def wait_for(awaitable: Awaitable[T]) -> T:
 
 def in_thread(function: Callable[[], T]) -> T:
     """Call a function that blocks."""
-    return wait_for(asyncio.to_thread(function)) if is_bridged() else function()
+    if not is_bridged():
+        return function()
+    return wait_for(asyncio.get_running_loop().run_in_executor(_THREADS, function))
 
 
 def pause(seconds: float) -> None:

@@ -18,7 +18,7 @@ from muster.domain.errors import InvalidRequest, StoreUnavailable
 from muster.domain.redaction import redact
 from muster.stores.sql.postgres.loop_connection import LoopConnection
 
-Connection = psycopg.Connection[tuple[object, ...]]
+Connection = LoopConnection
 
 STATEMENT_SECONDS = 15.0
 """A statement of ours takes milliseconds. One that takes this long waits for something that is stuck."""

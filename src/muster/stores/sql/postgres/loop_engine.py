@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from muster.domain.errors import StoreUnavailable
 from muster.ports.commits import AfterCommit, Written
@@ -21,13 +21,19 @@ from muster.stores.sql.tx import Work, WorkResult
 T = TypeVar("T")
 
 
+class LoopRunner(Runner, Protocol):
+    def unwatch(self) -> None:
+        """Let a thread run the next batch."""
+        ...
+
+
 class LoopEngine:
     """Implements muster.stores.sql.engines.Engine."""
 
     def __init__(
         self,
-        writers: Sequence[Runner],
-        readers: Sequence[Runner],
+        writers: Sequence[LoopRunner],
+        readers: Sequence[LoopRunner],
         after_commit: AfterCommit,
         *,
         horizon: Work[int],
@@ -53,7 +59,7 @@ class LoopEngine:
 
 
 class _RunnerPool:
-    def __init__(self, runners: Sequence[Runner], after_commit: AfterCommit, *, most: int) -> None:
+    def __init__(self, runners: Sequence[LoopRunner], after_commit: AfterCommit, *, most: int) -> None:
         self._runners = tuple(runners)
         self._idle = list(reversed(runners))
         self._most = most
@@ -97,12 +103,12 @@ class _RunnerPool:
             wanted -= 1
             self._start(self._idle.pop())
 
-    def _start(self, runner: Runner) -> None:
+    def _start(self, runner: LoopRunner) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(runner))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, runner: Runner) -> None:
+    async def _serve(self, runner: LoopRunner) -> None:
         """Work until nothing waits."""
         while self._closed or await bridged(runner.ready):
             lane = self._next_lane()
@@ -112,11 +118,13 @@ class _RunnerPool:
             batch = [lane.popleft() for _ in range(min(self._most, len(lane)))]
             run = partial(runner.run, [job.work for job in batch])
             if lane is self._lists:
+                runner.unwatch()
                 ends = await asyncio.get_running_loop().run_in_executor(self._threads, run)
             else:
                 ends = await bridged(run)
             self._deliver(batch, *ends)
         # It can't work at present: others do, and it asks again.
+        self._begin()
         asyncio.get_running_loop().call_later(NOT_READY, self._start, runner)
 
     def _next_lane(self) -> deque[Job] | None:

@@ -122,6 +122,7 @@ class Session:
         none, this one reports the error."""
         if self.connected:
             return self._stay()
+        self.close()  # a connection that died in its sleep does no work, so it must not count
         if self._factory.closed is not None or not self._share.ask():
             return self._share.held == 0
         try:
@@ -153,6 +154,11 @@ class Session:
             self._share.entered()
             self.key = 0
         return self._pipeline
+
+    def unwatch(self) -> None:
+        """Let a thread use the connection: the loop reads from it no more."""
+        if self._connection is not None:
+            self._connection.unwatch()
 
     def leave(self, found: Remedy) -> None:
         """Clean up after a failed transaction, for the next one."""
@@ -190,6 +196,9 @@ class Writer:
 
     def ready(self) -> bool:
         return self._session.ready()
+
+    def unwatch(self) -> None:
+        self._session.unwatch()
 
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[WorkResult], list[Written]]:
         ends, written = [], []
@@ -247,6 +256,9 @@ class Reader:
 
     def ready(self) -> bool:
         return self._session.ready()
+
+    def unwatch(self) -> None:
+        self._session.unwatch()
 
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[WorkResult], list[Written]]:
         for last in (False, True):

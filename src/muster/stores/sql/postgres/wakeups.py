@@ -8,15 +8,15 @@ for a wake-up.
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 
 import psycopg
 
 from muster.domain.errors import StoreUnavailable
 from muster.ports.wakeups import Listener, Wakeups
-from muster.stores.sql.postgres.bridge import bridged
-from muster.stores.sql.postgres.connections import Connection, ConnectionFactory
+from muster.stores.sql.postgres.bridge import bridged, in_thread
+from muster.stores.sql.postgres.connections import ConnectionFactory
+from muster.stores.sql.postgres.loop_connection import LoopConnection
 from muster.stores.wakeups import LocalWakeups
 
 logger = logging.getLogger(__name__)
@@ -69,41 +69,29 @@ class SharedWakeups(Wakeups):
     async def _send_for_ever(self) -> None:
         while True:
             await self._due.wait()
-            async with self._connected("cannot send notices") as connection:
-                # Nothing is lost with a hint: don't wait for a disk.
-                await bridged(connection.execute, "SET synchronous_commit = off")
-                while True:
-                    await self._due.wait()
-                    self._due.clear()
-                    topics, self._topics = list(self._topics), {}
-                    for payload in payloads(self._name, topics):
-                        await bridged(connection.execute, "SELECT pg_notify($1, $2)", (CHANNEL, payload))
+            await self._while_connected(self._send, "cannot send notices")
+
+    async def _send(self, connection: LoopConnection) -> None:
+        # Nothing is lost with a hint: don't wait for a disk.
+        await bridged(connection.execute, "SET synchronous_commit = off")
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            topics, self._topics = list(self._topics), {}
+            for payload in payloads(self._name, topics):
+                await bridged(connection.execute, "SELECT pg_notify($1, $2)", (CHANNEL, payload))
 
     # --- from others ------------------------------------------------------------------------------
 
     async def _hear_for_ever(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            async with self._connected("cannot hear notices") as connection:
-                await bridged(connection.execute, f"LISTEN {CHANNEL}")
-                self.hearing.set()
-                lost: asyncio.Future[None] = loop.create_future()
-                fd = connection.fileno()
-                loop.add_reader(fd, self._read, connection, lost)
-                try:
-                    self._read(connection, lost)  # what came together with the answer to LISTEN
-                    await lost
-                finally:
-                    loop.remove_reader(fd)
+            await self._while_connected(self._hear, "cannot hear notices")
 
-    def _read(self, connection: Connection, lost: asyncio.Future[None]) -> None:
-        try:
-            connection.pgconn.consume_input()
-            while (notice := connection.pgconn.notifies()) is not None:
-                self._deliver(notice.extra.decode())
-        except psycopg.Error as error:
-            if not lost.done():
-                lost.set_exception(error)
+    async def _hear(self, connection: LoopConnection) -> None:
+        await bridged(connection.execute, f"LISTEN {CHANNEL}")
+        lost = connection.hear(self._deliver)
+        self.hearing.set()
+        await lost
 
     def _deliver(self, payload: str) -> None:
         name, topics = read(payload)
@@ -111,19 +99,18 @@ class SharedWakeups(Wakeups):
             for topic in topics:
                 self._local.notify(topic)
 
-    @asynccontextmanager
-    async def _connected(self, problem: str) -> AsyncIterator[Connection]:
-        """Open a connection. When it is lost, the block ends, and it is worth a try again."""
-        connection: Connection | None = None
+    async def _while_connected(self, use: Callable[[LoopConnection], Awaitable[None]], problem: str) -> None:
+        """Use a connection until it is lost, or can't be made; then wait a while."""
+        opened: LoopConnection | None = None
         try:
-            connection = await asyncio.to_thread(self._factory.open)
-            yield connection
+            opened = connection = await bridged(lambda: in_thread(self._factory.open))
+            await use(connection)
         except (psycopg.Error, StoreUnavailable) as error:
             logger.debug(problem, extra={"error": str(error)})
             await asyncio.sleep(AGAIN)
         finally:
-            if connection is not None:
-                connection.close()
+            if opened is not None:
+                opened.close()
 
 
 def payloads(name: str, topics: Sequence[str]) -> list[str]:
