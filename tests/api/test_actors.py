@@ -7,8 +7,12 @@ from muster.api.access import Access
 from muster.api.router import ROOT
 from muster.api.routes import TABLES
 from muster.client import calls
+from muster.domain import node as nodes
 from muster.domain.access import Role
 from muster.domain.command import Execution
+from muster.domain.ids import OperationId
+from muster.domain.node import Node
+from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
 from tests.api.site import Site
@@ -75,6 +79,24 @@ OF_SESSIONS = {"POST /sign-out", "POST /device/{user_code}/confirm", "POST /devi
 """In tests/api/test_sign_in.py and tests/api/test_device_logins.py."""
 
 
+async def _failed(site: Site) -> str:
+    """A node whose boot failed, and that is kept for a look."""
+    client = site.client()
+    asked = ProvisionRequest(template="ci", count=1, run="broken")
+    made = await client.send(calls.provision(asked))
+    found: list[Node] = []
+
+    async def created() -> bool:
+        view = await site.store.view(OperationId(made.operation_id))
+        found[:] = view.nodes
+        return bool(found)
+
+    await site.until(created)
+    now = site.ports.clock.now()
+    change = nodes.fail(found[0], now=now, reason=Reason.BOOT_SCRIPT_FAILED, deadline_at=now + 600, hold=True)
+    return (await site.store.apply(change)).id
+
+
 async def test_every_request_that_changes_something_is_in_the_audit(site: Site) -> None:
     """One act for each route of people and programs that is no read; a new route has to be added here."""
     site.hold.set()
@@ -84,6 +106,7 @@ async def test_every_request_that_changes_something_is_in_the_audit(site: Site) 
     (command,) = await operator.send(calls.execute(Execution(argv=("true",)), operation_id=held.operation_id))
     token = await admin.send(calls.make_token("brief", Role.VIEWER))
     site.lazy = True
+    failed = await _failed(site)
     waiting = await operator.send(calls.provision(ProvisionRequest(template="ci", count=1, run="waiting")))
     node, operation, execution = other.members[0].node_id, held.operation_id, {"argv": ["true"]}
     asked = {"template": "ci", "count": 1, "run": "asked"}
@@ -105,6 +128,7 @@ async def test_every_request_that_changes_something_is_in_the_audit(site: Site) 
         ("POST /templates/{name}/resume", {"name": "ci"}, None, "resumed"),
         ("POST /pause", {}, None, "paused"),
         ("POST /resume", {}, None, "resumed"),
+        ("POST /nodes/{node_id}/hold", {"node_id": failed}, {"seconds": 60}, "held"),
         ("POST /nodes/{node_id}/drain", {"node_id": node}, None, "drained"),
         ("POST /nodes/{node_id}/terminate", {"node_id": node}, None, "condemn"),
         ("POST /releases", {}, {"operation_id": operation}, "submitted"),
