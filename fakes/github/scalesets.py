@@ -271,6 +271,11 @@ class ScaleSets:
                 self.assign(scale_set, job)
             return [job.id for job in won]
 
+    def acquirable(self, scale_set: ScaleSet) -> list[int]:
+        """Return the ids of jobs that were offered and not acquired."""
+        with self._world.changed:
+            return [job.id for job in self._waiting(scale_set) if job.id in scale_set.offered]
+
     def _waiting(self, scale_set: ScaleSet) -> Iterator["Job"]:
         has = {label.lower() for label in scale_set.labels}
         for run in self._world.runs.values():

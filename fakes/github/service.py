@@ -209,6 +209,13 @@ def _acquire(world: "GitHubState", asked: Asked, scale_set: ScaleSet, _: Session
     return _list(world.sets.acquire(scale_set, [int(each) for each in asked.body]))
 
 
+def _acquirable(world: "GitHubState", _: Asked, scale_set: ScaleSet) -> Said:
+    if not world.sets.offers:
+        return Said(status=404)
+    ids = world.sets.acquirable(scale_set)
+    return _list([{"runnerRequestId": each} for each in ids]) if ids else Said(status=204)
+
+
 # --- runners -----------------------------------------------------------------------------------------
 
 
@@ -261,6 +268,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("PATCH", _SET + r"/sessions/(?P<session_id>[^/]+)", _one(_refresh)),
     ("DELETE", _SET + r"/sessions/(?P<session_id>[^/]+)", _one(_close)),
     ("POST", _SET + "/acquirejobs", _queue(_acquire)),
+    ("GET", _SET + "/acquirablejobs", _one(_acquirable)),
     ("POST", _SET + "/generatejitconfig", _one(_jit)),
     ("GET", _AGENTS, _admin(_runners)),
     ("DELETE", _AGENTS + r"/(?P<runner_id>\d+)", _admin(_remove)),

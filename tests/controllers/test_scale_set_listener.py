@@ -186,6 +186,20 @@ def _without_queue(github: SetStage) -> None:
     asyncio.get_running_loop().call_later(30.0, lambda: setattr(github.world.sets, "hides_queue", False))
 
 
+@staged
+async def test_an_offer_whose_message_is_gone_is_found_and_acquired(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
+    github.world.sets.offers = True
+    await stage.replica()
+    await github.has_session()
+    before = github.queue(1, lasts=20.0)
+    await stage.count(1, NodeState.RUNNING)
+    lost = github.queue(1)
+    github.world.sets.restart_ids(github.scale_set)  # the queue is empty then
+    await github.done([*before, *lost], within=180.0)
+    await github.tidy()
+
+
 TROUBLES: dict[str, Callable[[SetStage], None]] = {
     "the admin token ended": lambda github: github.world.sets.expire("admin"),
     "the queue token ended": lambda github: github.world.sets.expire("queue"),

@@ -90,6 +90,10 @@ class JitConfig(_Shape, frozen=True):
         return f"JitConfig({self.runner.name})"
 
 
+class AcquirableJob(_Shape, frozen=True):
+    runner_request_id: int = 0
+
+
 class JobEntry(_Shape, frozen=True):
     """One event of one job. Times are texts here: what did not happen is empty, absent or of the year 1."""
 

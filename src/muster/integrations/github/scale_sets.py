@@ -23,6 +23,7 @@ from muster.integrations.github.actions_service import (
 from muster.integrations.github.responses import unreadable
 from muster.integrations.github.runners import Scope
 from muster.integrations.github.scale_set_shapes import (
+    AcquirableJob,
     JitConfig,
     Listed,
     Message,
@@ -246,6 +247,16 @@ class SetSession:
         reply = await self._renewing("POST", url, what, body=list(request_ids))
         won: Listed[int] = _read(reply, Listed[int], what)
         return won.value
+
+    async def acquirable(self) -> Sequence[int]:
+        """Return the ids of offered jobs (GHES), whether their message was seen or not."""
+        what = f"list the jobs that scale set {self.set_id} can acquire"
+        path = f"{_SETS}/{self.set_id}/acquirablejobs"
+        reply = await self.service.call("GET", path, what, scope=self.scope)
+        if not reply.content:
+            return ()
+        found: Listed[AcquirableJob] = _read(reply, Listed[AcquirableJob], what)
+        return [each.runner_request_id for each in found.value if each.runner_request_id]
 
     async def close(self) -> None:
         """Close the session; one that GitHub dropped counts as closed."""

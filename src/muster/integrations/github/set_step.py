@@ -33,6 +33,9 @@ from muster.ports.duties import DutyContext
 
 logger = logging.getLogger(__name__)
 
+OFFERS_EVERY = 30.0
+"""Seconds between two looks for offered jobs (GHES) whose message never came."""
+
 
 class SetStep:
     def __init__(
@@ -145,16 +148,29 @@ class SetStep:
         """Acquire offered jobs (GHES), no more than fit. Return messages with offers that must wait."""
         waiting: list[Message] = []
         for message in taken:
-            room = heard.capacity - heard.statistics.total_assigned_jobs
             offers = [each for each in entries_of(message) if each.message_type == AVAILABLE]
-            if len(offers) > max(0, room):
+            if len(offers) > self._room(heard):
                 waiting.append(message)
             elif offers:
-                with suppress(Gone):  # where GitHub assigns by itself, there is nothing to acquire
-                    won = await session.acquire([each.runner_request_id for each in offers])
-                    assigned = heard.statistics.total_assigned_jobs + len(won)
-                    heard.count_assigned(assigned, now=self._clock.now())
+                await self._win(session, heard, [each.runner_request_id for each in offers])
+        now = self._clock.now()
+        if heard.statistics.total_available_jobs and not taken and now >= heard.looked_at + OFFERS_EVERY:
+            # Offers stay although their message is gone.
+            heard.looked_at = now
+            with suppress(Gone):
+                await self._win(session, heard, await session.acquirable())
         return waiting
+
+    def _room(self, heard: Heard) -> int:
+        return max(0, heard.capacity - heard.statistics.total_assigned_jobs)
+
+    async def _win(self, session: SetSession, heard: Heard, offered: Sequence[int]) -> None:
+        offered = offered[: self._room(heard)]
+        if not offered:
+            return
+        with suppress(Gone):  # where GitHub assigns by itself, there is nothing to acquire
+            won = await session.acquire(offered)
+            heard.count_assigned(heard.statistics.total_assigned_jobs + len(won), now=self._clock.now())
 
     async def _act(self, found: Plan, fleet: Fleet, template: Template, heard: Heard) -> None:
         self._lease.check()
