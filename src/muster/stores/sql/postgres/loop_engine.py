@@ -6,6 +6,7 @@ last. So a quiet replica keeps few connections busy, and the database keeps thei
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,8 @@ from muster.ports.commits import AfterCommit, Written
 from muster.stores.sql.engines import BATCH_MOST, IDLE, NOT_READY, Job, Runner, check_that_it_keeps_up
 from muster.stores.sql.postgres.bridge import bridged
 from muster.stores.sql.tx import Work, WorkResult
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -110,22 +113,33 @@ class _RunnerPool:
 
     async def _serve(self, runner: LoopRunner) -> None:
         """Work until nothing waits."""
-        while self._closed or await bridged(runner.ready):
+        while self._closed or await self._is_ready(runner):
             lane = self._next_lane()
             if lane is None:
                 self._idle.append(runner)
                 return
             batch = [lane.popleft() for _ in range(min(self._most, len(lane)))]
             run = partial(runner.run, [job.work for job in batch])
-            if lane is self._lists:
-                runner.unwatch()
-                ends = await asyncio.get_running_loop().run_in_executor(self._threads, run)
-            else:
-                ends = await bridged(run)
+            try:
+                if lane is self._lists:
+                    runner.unwatch()
+                    ends = await asyncio.get_running_loop().run_in_executor(self._threads, run)
+                else:
+                    ends = await bridged(run)
+            except Exception as error:  # a bug; each caller must hear of it, and the runner must stay
+                logger.exception("a transaction failed unexpectedly")
+                ends = [WorkResult(error=error) for _ in batch], []
             self._deliver(batch, *ends)
         # It can't work at present: others do, and it asks again.
         self._begin()
         asyncio.get_running_loop().call_later(NOT_READY, self._start, runner)
+
+    async def _is_ready(self, runner: LoopRunner) -> bool:
+        try:
+            return await bridged(runner.ready)
+        except Exception:  # a bug; the runner asks again later
+            logger.exception("a connection could not be looked after")
+            return False
 
     def _next_lane(self) -> deque[Job] | None:
         if self._first:

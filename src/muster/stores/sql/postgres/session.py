@@ -150,8 +150,8 @@ class Session:
         if self._pipeline is None or not self.connected:
             self.close()
             self._connection = in_thread(self._factory.open)
-            self._pipeline = Pipeline(self._connection)
             self._share.entered()
+            self._pipeline = Pipeline(self._connection)
             self.key = 0
         return self._pipeline
 
