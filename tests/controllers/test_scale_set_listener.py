@@ -187,6 +187,23 @@ def _without_queue(github: SetStage) -> None:
 
 
 @staged
+async def test_more_offers_in_one_message_than_fit_are_acquired_one_after_the_other(stage: Stage) -> None:
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER, runner={"max_runners": 2})
+    github.world.sets.offers = True
+    await stage.replica()
+    await github.has_session()
+    run = github.begin()
+    jobs = [github.world.queue(run, f"job-{number}", ["muster-linux"], "5.0") for number in range(5)]
+    for job in jobs:
+        if job.id not in github.scale_set.offered:
+            github.scale_set.offered.add(job.id)
+            github.world.sets.say(github.scale_set, github.world.sets.entry("JobAvailable", job))
+    await github.done(jobs)
+    await github.tidy()
+    assert github.crowd <= 2
+
+
+@staged
 async def test_an_offer_whose_message_is_gone_is_found_and_acquired(stage: Stage) -> None:
     github = await SetStage.listening(stage, reuse=Reuse.NEVER)
     github.world.sets.offers = True

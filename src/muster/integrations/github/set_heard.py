@@ -22,6 +22,8 @@ class Heard:
     """Names of runners whose job ended."""
     passed_over: int = 0
     """Idle runners that were removed while GitHub counted waiting jobs. A job that starts clears it."""
+    tried: set[int] = field(default_factory=set)
+    """Ids of offers (GHES) that we tried to acquire."""
     looked_at: float = 0.0
     """When offered jobs were last listed."""
     capacity: int = 0

@@ -149,10 +149,12 @@ class SetStep:
         waiting: list[Message] = []
         for message in taken:
             offers = [each for each in entries_of(message) if each.message_type == AVAILABLE]
-            if len(offers) > self._room(heard):
+            left = [each.runner_request_id for each in offers if each.runner_request_id not in heard.tried]
+            fits = left[: self._room(heard)]
+            await self._win(session, heard, fits)
+            heard.tried.update(fits)
+            if len(fits) < len(left):
                 waiting.append(message)
-            elif offers:
-                await self._win(session, heard, [each.runner_request_id for each in offers])
         now = self._clock.now()
         if heard.statistics.total_available_jobs and not taken and now >= heard.looked_at + OFFERS_EVERY:
             # Offers stay although their message is gone.
