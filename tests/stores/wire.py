@@ -66,9 +66,11 @@ class Wire:
         return far
 
     def _pump(self, near: socket.socket, far: socket.socket, dropping: threading.Event) -> None:
+        reads = False  # a reader's COMMIT has no answer that counts
         with contextlib.suppress(OSError):
             while data := near.recv(65536):
-                if b"COMMIT\0" in data and self._swallow.is_set():
+                reads = reads or b"READ ONLY" in data
+                if b"COMMIT\0" in data and not reads and self._swallow.is_set():
                     self._swallow.clear()
                     dropping.set()
                 far.sendall(data)

@@ -4,12 +4,14 @@ Inside of a bridge the running loop watches the socket. Elsewhere, as in a threa
 `unwatch` comes first, on the loop, so that the loop and the thread never read at the same time. The socket
 stays watched from one wait to the next, because each change of that is a system call.
 
-libpq closes the socket when it loses the server, and the next connection may get the same number. So the loop
-stops watching in the same moment in which the loss is noticed.
+The loop watches a selector around the socket, not the socket itself. A loop of uvloop forgets a socket that
+the server reset, and the wait for it would never end. And libpq closes the socket when it loses the server.
+Then the next connection may get the same number, under which the loop would still know the old one.
 """
 
 import asyncio
 from collections.abc import Callable
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Any, TypeVar
 
 import psycopg
@@ -24,7 +26,9 @@ RV = TypeVar("RV")
 
 class LoopConnection(psycopg.Connection[tuple[object, ...]]):
     _watching: asyncio.AbstractEventLoop | None = None
-    _watched = -1
+    _selector: DefaultSelector | None = None
+    _writes = False
+    """Whether the selector also tells when the socket takes more."""
     _waiting: asyncio.Future[Ready] | None = None
     _heard: Callable[[str], None] | None = None
     _lost: asyncio.Future[None] | None = None
@@ -54,32 +58,43 @@ class LoopConnection(psycopg.Connection[tuple[object, ...]]):
 
     def unwatch(self) -> None:
         loop, self._watching = self._watching, None
-        if loop is not None and not loop.is_closed():
-            loop.remove_reader(self._watched)
+        if loop is not None and self._selector is not None and not loop.is_closed():
+            loop.remove_reader(self._selector.fileno())
 
     def close(self) -> None:
         self.unwatch()
+        if self._selector is not None:
+            self._selector.close()
+            self._selector = None
         super().close()
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._selector is None:
+            self._selector = DefaultSelector()
+            self._selector.register(self.fileno(), EVENT_READ)
         if self._watching is not loop:
-            self._watching, self._watched = loop, self.fileno()
-            loop.add_reader(self._watched, self._readable)
+            self._watching = loop
+            loop.add_reader(self._selector.fileno(), self._readable)
 
     def _ready(self, wanted: Wait) -> asyncio.Future[Ready]:
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[Ready] = loop.create_future()
         self._waiting = waiting
-        if wanted & Wait.W:
-            loop.add_writer(self.fileno(), self._writable, loop, self.fileno())
         self._watch(loop)
+        self._tell_of_writes(bool(wanted & Wait.W))
         return waiting
+
+    def _tell_of_writes(self, wanted: bool) -> None:
+        if wanted is not self._writes and self._selector is not None:
+            self._writes = wanted
+            self._selector.modify(self.fileno(), EVENT_READ | EVENT_WRITE if wanted else EVENT_READ)
 
     def _readable(self) -> None:
         if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(Ready.R)
+            self._waiting.set_result(self._found() if self._writes else Ready.R)
             return
         try:
+            self._tell_of_writes(False)
             self.pgconn.consume_input()  # an answer that no caller waits for, or a notice
             while self._heard is not None and (notice := self.pgconn.notifies()) is not None:
                 self._heard(notice.extra.decode())
@@ -88,7 +103,8 @@ class LoopConnection(psycopg.Connection[tuple[object, ...]]):
             if self._lost is not None and not self._lost.done():
                 self._lost.set_exception(error)
 
-    def _writable(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
-        loop.remove_writer(fd)
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(Ready.W)
+    def _found(self) -> Ready:
+        """Return what the socket is ready for. One that was reset is ready for both."""
+        events = self._selector.select(0) if self._selector is not None else []
+        mask = events[0][1] if events else EVENT_READ
+        return Ready((Ready.R if mask & EVENT_READ else 0) | (Ready.W if mask & EVENT_WRITE else 0))
