@@ -51,6 +51,9 @@ def test_a_failed_run_keeps_its_nodes_for_a_look_and_gives_them_back_when_told(t
     assert (looked.code, looked.out) == (0, "clue\n")
     extended = terminal.muster("extend", "kept", "--by", "10m", "--output", "json").json["items"]
     assert extended[0]["deadline_source"] == "hold" and extended[0]["deadline_at"] > node["deadline_at"]
+    refused = terminal.muster("extend", "kept", "--by", "1d")
+    assert refused.code == 2 and "at most one day from now; ask for less" in refused.err
+    assert nodes(terminal, "kept")[0]["deadline_at"] == extended[0]["deadline_at"]
     assert terminal.muster("release", "kept").code == 0
     assert nodes(terminal, "kept") == []
 

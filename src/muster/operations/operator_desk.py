@@ -66,7 +66,7 @@ class OperatorDesk:
         return await self._guarded(node_id, change, actor)
 
     async def extend(self, operation_id: OperationId, seconds: float, *, actor: str = "") -> Sequence[Node]:
-        """Give the running nodes of a provision more time."""
+        """Give the running nodes of a provision more time. One that is held stays within a day from now."""
         checks.seconds("by", seconds)
         provision = await provision_of(self._store, operation_id)
         await self._check_not_hard(provision)
@@ -74,10 +74,13 @@ class OperatorDesk:
         running = [node for node in view.nodes if _in_time(node, self._ports.clock.now())]
         if not running:
             raise InvalidRequest("operation_id", operation_id, "has no running nodes to give more time to")
+        for node in running:
+            _check_hold(node, seconds, self._ports.clock.now())  # all or none, as far as is known now
 
         def change(node: Node, now: float) -> NodeChange | None:
             if node.deadline_at is None or not _in_time(node, now):
                 return None
+            _check_hold(node, seconds, now)
             source = HOLD if node.held else BY_OPERATOR
             return nodes.extend(node, now=now, deadline_at=node.deadline_at + seconds, source=source)
 
@@ -133,6 +136,13 @@ class OperatorDesk:
         raise Conflict(
             f"cannot change node {node_id}: it keeps changing, or its provision was just committed"
         )
+
+
+def _check_hold(node: Node, seconds: float, now: float) -> None:
+    """Refuse to keep a node for a look for longer than a hold may ask for."""
+    if node.held and node.deadline_at is not None and node.deadline_at + seconds > now + HOLD_MAX:
+        rule = f"{node.id} is kept for a look, for at most one day from now; ask for less"
+        raise InvalidRequest("by", seconds, rule)
 
 
 def _in_time(node: Node, now: float) -> bool:
