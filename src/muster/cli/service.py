@@ -1,17 +1,21 @@
 """`muster service`: run the server as a systemd service of this machine."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from muster.cli.options import SettingsFile, Yes
 from muster.cli.output import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 app = typer.Typer(help="Run the server as a systemd service.", no_args_is_help=True, add_completion=False)
 NAME = "muster.service"
@@ -131,13 +135,16 @@ def show(*, file: SettingsFile = None, user: User = False, _output: Output = Non
         output.say(text.rstrip("\n"))
 
 
-def unit_text(program: str, *, settings: Path | None, user: bool) -> str:
+def unit_text(program: "Sequence[str]", *, settings: Path | None, user: bool) -> str:
     """Return the unit.
 
     `KillMode=process` spares the nodes: they are children of the server, and outlive it. Namespaces stay
     allowed, because each job on this machine gets a sandbox of its own.
     """
-    config = f" --config {settings.absolute()}" if settings is not None else ""
+    config = ["--config", str(settings.absolute())] if settings is not None else []
+    arguments = [*program[1:], "serve", *config, "--log-format", "json"]
+    # systemd replaces variables in arguments, and none in the program's path.
+    command = [_word(program[0]), *(_word(each.replace("$", "$$")) for each in arguments)]
     hardening = [
         "NoNewPrivileges=yes",
         "PrivateTmp=yes",
@@ -161,7 +168,7 @@ def unit_text(program: str, *, settings: Path | None, user: bool) -> str:
         "Wants=network-online.target",
         "",
         "[Service]",
-        f"ExecStart={program} serve{config} --log-format json",
+        f"ExecStart={' '.join(command)}",
         "EnvironmentFile=-/etc/muster/environment"
         if not user
         else "EnvironmentFile=-%h/.config/muster/environment",
@@ -180,6 +187,15 @@ def unit_text(program: str, *, settings: Path | None, user: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _word(text: str) -> str:
+    """Return a word of a command line that systemd reads as exactly this text."""
+    literal = text.replace("%", "%%")
+    if re.fullmatch(r"[\w/.,:=@+%$-]+", literal):
+        return literal
+    escaped = literal.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
 def _place(*, user: bool, root: Path) -> Place:
     from muster.cli.exits import UsageProblem
 
@@ -196,10 +212,10 @@ def _place(*, user: bool, root: Path) -> Place:
     return Place(unit=unit, user=own, live=live)
 
 
-def _program() -> str:
-    """Return the path of this `muster`, which the service will run."""
+def _program() -> "Sequence[str]":
+    """Return this `muster`, which the service will run: its path, or the interpreter's and what it needs."""
     beside = Path(sys.executable).with_name("muster")
-    return str(beside) if beside.exists() else f"{sys.executable} -m muster.cli"
+    return (str(beside),) if beside.exists() else (sys.executable, "-m", "muster.cli")
 
 
 def _make_account(place: Place) -> None:
