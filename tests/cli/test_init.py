@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.cli.service import unit_text
 from muster.config import load
 
 
@@ -62,6 +63,30 @@ def test_what_a_server_would_refuse_is_refused_and_nothing_is_written(
     done = muster("init", *given, within=tmp_path)
     assert done.returncode == 2 and words in done.stderr, done.stderr
     assert not (tmp_path / "muster.toml").exists()
+
+
+@pytest.mark.parametrize("store", ["postgresql://u:hush@db/m", "postgresql://u@db/m?password=hush"])
+def test_a_password_is_not_written_into_a_file_that_others_read(store: str, tmp_path: Path) -> None:
+    done = muster("init", "--store", store, within=tmp_path)
+    assert done.returncode == 2 and "hush" not in done.stdout + done.stderr
+    assert "MUSTER_STORE" in done.stderr and "/etc/muster/environment" in done.stderr
+    assert not (tmp_path / "muster.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("plain", "/plain"),
+        ("a b", '"/a b"'),
+        ("50%h", "/50%%h"),
+        ("$HOME", "/$$HOME"),
+        ('a"\\b', '"/a\\"\\\\b"'),
+        ("it's", '"/it\'s"'),
+    ],
+)
+def test_a_path_reaches_the_server_as_it_is_whatever_systemd_reads_into_it(name: str, written: str) -> None:
+    unit = unit_text(("/opt/a b$/muster",), settings=Path("/", name), user=True)
+    assert f'ExecStart="/opt/a b$/muster" serve --config {written} --log-format json\n' in unit
 
 
 def test_the_unit_is_one_that_systemd_accepts(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def init(
         "max_nodes": str(max_nodes),
         "template": template,
     }
+    _check_no_password(answers["store"], file)
     text = settings_text(answers)
     _checked(text, file)
     kept: Path | None = None
@@ -112,6 +113,24 @@ def _quoted(text: str) -> str:
     import json
 
     return json.dumps(text, ensure_ascii=False)
+
+
+def _check_no_password(store: str, file: Path) -> None:
+    """Refuse a password: others may read the file. Raises UsageProblem, which doesn't repeat it."""
+    from urllib.parse import parse_qs, urlsplit
+
+    from muster.cli.exits import UsageProblem
+
+    try:
+        parts = urlsplit(store)
+    except ValueError:
+        return  # no URL: the check of the whole file says so
+    if parts.password or "password" in parse_qs(parts.query):
+        raise UsageProblem(
+            "cannot write the store's URL: it has a password, and others may read the file;"
+            " set MUSTER_STORE to the URL instead, for a service in /etc/muster/environment"
+            f" (a user's: ~/.config/muster/environment); {file} was not written"
+        )
 
 
 def _checked(text: str, file: Path) -> None:
