@@ -46,7 +46,8 @@ def test_a_file_goes_there_and_back_with_its_rights(terminal: Terminal, node: st
     assert on_node(terminal, "test -x bin-tool && wc -c < bin-tool; ls -a | grep -c muster-cp || true") == (
         "3000000\n0"
     )
-    copied(terminal, "copies:bin-tool", "back")
+    said = copied(terminal, "copies:bin-tool", "back")
+    assert said.out.startswith("✔ copies:bin-tool → back (1 file, ")
     assert (here / "back").read_bytes() == data
     assert (here / "back").stat().st_mode & 0o777 == 0o755
     (here / "back").write_text("older")
@@ -75,6 +76,7 @@ def test_a_directory_goes_there_and_back_with_links_and_empty_places(
     assert terminal.muster("cp", f"{node}:tree/inner", ".").code == 2
     said = copied(terminal, f"{node}:tree/inner", ".", "--force", "--output", "json")
     assert said.json["node_id"] == node and said.json["to"] == "inner"
+    assert said.json["files"] == 1, "the link, and no directory"
 
 
 def test_paths_outside_of_the_workspace_are_reached_with_the_rights_of_the_run(
@@ -97,6 +99,8 @@ def test_what_cannot_be_copied_is_named_with_the_reason(terminal: Terminal, node
         (("file", "other"), "exactly one of them"),
         ((f"{node}:a", f"{node}:b"), "exactly one of them"),
         ((f"{node}:.", "x"), "name a file or a directory"),
+        ((f"{node}:a", "-"), "- is no path, and nothing is piped; write ./-"),
+        (("-", f"{node}:a"), "- is no path"),
         (("file", "no-such-run:x"), "no-such-run"),
         (("file", "node-0000000000000000aa:x"), "cannot find node"),
         ((f"{node}:/proc/kcore", "x"), "cannot copy /proc/kcore"),

@@ -133,15 +133,20 @@ def _unpacked(client: "SyncClient", done: "Command", place: Path, inner: str) ->
                 raise UsageProblem(
                     f"cannot copy {inner.partition('/')[2]}: it leads elsewhere, or is no file"
                 )
+            files = sum(1 for name in found.names if _is_file(fresh / name))
             _replace(fresh / inner, place, Path(scratch) / "earlier")
     except NotFound as error:
         raise UsageProblem("cannot copy: the node brought nothing back") from error
     except OSError as error:
         raise UsageProblem(f"cannot copy to {place}: {error.strerror or error}") from error
-    files = sum(1 for name in found.names if not (place.parent / name).is_dir())
     return Copied(
         node_id=done.node_id, to=str(place), files=files, bytes=size, left_out=_shown(found.left_out)
     )
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether it counts as a file, as a link does."""
+    return path.is_symlink() or not path.is_dir()
 
 
 def _shown(names: tuple[str, ...]) -> tuple[str, ...]:

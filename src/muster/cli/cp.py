@@ -28,6 +28,11 @@ def cp(
     from muster.cli.connection import open_client
     from muster.cli.exits import UsageProblem
 
+    if "-" in (source, target):
+        raise UsageProblem(
+            f"cannot copy {source} to {target}: - is no path, and nothing is piped;"
+            " write ./- for a file of that name, or print one with `muster exec RUN -- cat PATH`"
+        )
     there, here = _remote(source, index), _remote(target, index)
     if (there is None) == (here is None):
         raise UsageProblem(f"cannot copy {source} to {target}: write exactly one of them as NODE:PATH")
