@@ -78,6 +78,11 @@ def test_a_typing_error_in_a_file_is_named_with_its_line_and_the_nearest_name(te
     assert "did you mean max_nodes?" in terminal.muster("apply", "-f", "typo.toml").err
 
 
+def test_an_unknown_webhook_points_to_the_list_of_webhooks(alone: Terminal) -> None:
+    said = alone.muster("webhooks", "test", "zz")
+    assert said.code == 2 and "see `muster webhooks`" in said.err
+
+
 def test_errors_are_json_too(terminal: Terminal) -> None:
     said = terminal.muster("provision", "-t", "nope", "--output", "json")
     assert (said.code, said.out) == (2, "")

@@ -173,6 +173,7 @@ _LISTS = {
     "cluster": "clusters",
     "job": "jobs",
     "token": "tokens list",
+    "webhook": "webhooks",
 }
 
 
