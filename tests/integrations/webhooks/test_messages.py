@@ -17,7 +17,7 @@ from muster.domain.reasons import ADVICE, Reason
 from muster.domain.requests import ProvisionRequest
 from muster.integrations.webhooks import messages
 from muster.integrations.webhooks.signature import headers
-from muster.integrations.webhooks.tables import Form, Webhook, checked
+from muster.integrations.webhooks.tables import SETTINGS, Form, Webhook, checked
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 NOW = 1_700_000_000.0
@@ -125,3 +125,19 @@ def test_files_with_address_and_secret_are_read_and_their_content_is_not_shown(t
         mine.address()
     with pytest.raises(InvalidRequest, match="can be read"):
         Webhook(name="chat", url_file=tmp_path / "absent").address()
+
+
+def test_names_of_others_are_no_markup_in_chats() -> None:
+    bad = replace(operation(), run="<!channel> <https://evil.example|click> [click](https://evil.example)")
+    slack = json.loads(messages.body_of(Form.SLACK, event(status="failed"), bad, url="", now=NOW))
+    assert "<!channel>" not in slack["text"]
+    assert "&lt;!channel&gt;" in slack["text"]
+    teams = json.loads(messages.body_of(Form.TEAMS, event(status="failed"), bad, url="", now=NOW))
+    (first, *_) = teams["attachments"][0]["content"]["body"]
+    assert "[click](" not in first["text"]
+
+
+@pytest.mark.parametrize("key", ["events", "templates"])
+def test_a_webhook_without_events_or_templates_is_refused(key: str) -> None:
+    with pytest.raises(InvalidRequest, match="at least one"):
+        SETTINGS.keys[key](key, [])

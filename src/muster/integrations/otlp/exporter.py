@@ -134,11 +134,12 @@ class Exporter:
 
     async def _make_spans(self) -> None:
         while self._heard and len(self._spans) < BATCH:
-            written = self._heard[0]
-            self._spans.extend(await self._spans_of(written))
-            # What was appended meanwhile may have pushed it out of the full queue.
-            if self._heard and self._heard[0] is written:
-                self._heard.popleft()
+            written = self._heard.popleft()
+            try:
+                self._spans.extend(await self._spans_of(written))
+            except StoreUnavailable:
+                self._heard.appendleft(written)
+                raise
 
     async def _spans_of(self, written: Written) -> list[Span]:
         try:
@@ -190,12 +191,16 @@ class Exporter:
     async def _send(self, batch: Sequence[Span]) -> None:
         body = encode(batch, resource=self._resource, version=muster.__version__)
         try:
-            response = await self._http.post(self._url, content=body)
-        except httpx.HTTPError as error:
+            # The whole exchange has one limit, and the status says all: the answer's body is never read.
+            async with (
+                asyncio.timeout(ANSWER_WITHIN),
+                self._http.stream("POST", self._url, content=body) as response,
+            ):
+                status, taken = response.status_code, response.is_success
+        except (httpx.HTTPError, TimeoutError) as error:
             raise CannotExport(str(error) or type(error).__name__, passing=True) from error
-        if not response.is_success:
-            why = f"{self._url} answered {response.status_code}"
-            raise CannotExport(why, passing=response.status_code in _LATER)
+        if not taken:
+            raise CannotExport(f"{self._url} answered {status}", passing=status in _LATER)
 
     def _keep(self, batch: Sequence[Span]) -> None:
         room = QUEUED_MOST - len(self._spans)

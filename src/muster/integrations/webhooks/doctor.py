@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 
 from muster.domain.errors import InvalidRequest
+from muster.domain.events import Entity
 from muster.integration import Check, Level, Machine
 from muster.integrations.webhooks.tables import WEBHOOKS, Form, Webhook
+
+KINDS = ("*", *(f"{each.value}." for each in Entity))
 
 
 def checks(machine: Machine) -> Iterator[Check]:
@@ -18,6 +21,11 @@ def _check(webhook: Webhook) -> Check:
         host, secret = webhook.host, webhook.secret()
     except InvalidRequest as error:
         return Check(subject=subject, level=Level.FAILED, words=str(error), advice="see docs/webhooks.md")
+    unknown = [each for each in webhook.events if not each.startswith(KINDS)]
+    if unknown:
+        advice = f"a type begins with one of: {', '.join(KINDS)}"
+        words = f"no event is like {unknown[0]!r}"
+        return Check(subject=subject, level=Level.WARNING, words=words, advice=advice)
     if not secret and webhook.form is Form.JSON:
         advice = "set secret_file, so that the receiver knows who sent a message"
         return Check(subject=subject, level=Level.WARNING, words=f"{host}: not signed", advice=advice)

@@ -118,11 +118,14 @@ class Follower:
         tries = 0
         while True:
             now = self._clock.now()
+            if now - event.at > GIVE_UP_AFTER:
+                await self._give_up(event, NotDelivered("it is more than a day old", passing=False))
+                return
             body = messages.body_of(self._webhook.form, event, operation, url=self._url, now=now)
             try:
                 await receiver.send(event.id, body, now=now)
             except NotDelivered as error:
-                if not error.passing or now - event.at > GIVE_UP_AFTER:
+                if not error.passing:
                     await self._give_up(event, error)
                     return
                 self._failed(error)

@@ -1,5 +1,6 @@
 """Say which type an event has, whether a webhook wants it, and what is sent of it. Pure."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -19,6 +20,8 @@ DROPPED = "webhook_dropped"
 """The event of a message that was given up. Never sent: its own message could be given up again, for ever."""
 TEXT_MOST = 1500
 """Discord takes 2,000 characters."""
+_MARKDOWN = re.compile(r"[\\*_\[\]()]")
+"""What Teams takes for markup. Names in the text come from others."""
 _ENDS = tuple(status.value for status in ENDED)
 _MARKS = {Status.SUCCEEDED: "✅", Status.FAILED: "❌", Status.CANCELLED: "⚪"}
 
@@ -47,13 +50,18 @@ def body_of(form: Form, event: Event, operation: Operation | None, *, url: str, 
     text = text_of(event, operation, url)
     match form:
         case Form.SLACK:
-            return msgspec.json.encode({"text": text})
+            return msgspec.json.encode({"text": _without_markup(text)})
         case Form.DISCORD:
             return msgspec.json.encode({"content": text, "allowed_mentions": {"parse": []}})
         case Form.TEAMS:
             return msgspec.json.encode(_card(text))
         case Form.JSON:
             return msgspec.json.encode(_plain(event, operation, now))
+
+
+def _without_markup(text: str) -> str:
+    """Escape what Slack takes for links and mentions: names in the text come from others."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _plain(event: Event, operation: Operation | None, now: float) -> dict[str, Any]:
@@ -97,7 +105,8 @@ def _first(event: Event, operation: Operation | None) -> str:
 
 def _card(text: str) -> Mapping[str, Any]:
     """Return an Adaptive Card, which is what Teams' workflows take."""
-    blocks = [{"type": "TextBlock", "text": line, "wrap": True} for line in text.splitlines()]
+    lines = [_MARKDOWN.sub(r"\\\g<0>", line) for line in text.splitlines()]
+    blocks = [{"type": "TextBlock", "text": line, "wrap": True} for line in lines]
     card = {"type": "AdaptiveCard", "version": "1.4", "body": blocks}
     kind = "application/vnd.microsoft.card.adaptive"
     return {"type": "message", "attachments": [{"contentType": kind, "content": card}]}

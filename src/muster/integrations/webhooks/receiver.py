@@ -1,5 +1,7 @@
 """Send one message to a webhook's address, and say what the answer means."""
 
+import asyncio
+
 import httpx
 
 from muster.domain.errors import ProviderError
@@ -41,12 +43,16 @@ class Receiver:
         """Send a message. Raises NotDelivered, in words that show only the host of the address."""
         said = headers(self._secret, message_id, body, now=now)
         try:
-            response = await self._http.post(self._url, content=body, headers=said)
-        except httpx.HTTPError as error:
+            # The whole exchange has one limit, and the status says all: the answer's body is never read.
+            async with (
+                asyncio.timeout(ANSWER_WITHIN),
+                self._http.stream("POST", self._url, content=body, headers=said) as response,
+            ):
+                if not response.is_success:
+                    raise _refusal(self._host, response)
+        except (httpx.HTTPError, TimeoutError) as error:
             why = f"{self._host} can't be reached ({type(error).__name__})"
             raise NotDelivered(why, passing=True) from error
-        if not response.is_success:
-            raise _refusal(self._host, response)
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -84,6 +84,13 @@ def _usable(url: str) -> bool:
     return found and not (parts.username or parts.fragment) and url.isprintable() and " " not in url
 
 
+def _patterns(name: str, value: object) -> object:
+    found = values.texts(name, value)
+    if not found:
+        raise InvalidRequest(name, value, "must name at least one: leave it out for the default")
+    return found
+
+
 def _together(webhook: Webhook) -> None:
     if bool(webhook.url) is (webhook.url_file is not None):
         raise InvalidRequest("url", "…", "must be given, or url_file instead of it")
@@ -96,8 +103,8 @@ SETTINGS = Table(
         "url_file": values.path,
         "secret_file": values.path,
         "form": values.one_of(Form),
-        "events": values.texts,
-        "templates": values.texts,
+        "events": _patterns,
+        "templates": _patterns,
     },
     private=("url_file", "secret_file"),
     named=True,
