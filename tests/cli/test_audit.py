@@ -23,6 +23,20 @@ def test_the_audit_names_who_did_what_and_can_be_narrowed(terminal: Terminal) ->
     assert "first admin (tok-" in line and line.endswith("resumed  installation  small")
 
 
+def test_a_line_says_whether_it_was_a_shell_or_a_command_and_of_which_run_and_node(
+    terminal: Terminal,
+) -> None:
+    made = terminal.muster("provision", "--template", "small", "--run", "looked", "--output", "json")
+    node = made.json["members"][0]["node_id"]
+    assert terminal.muster("exec", "looked", "--", "true").code == 0
+    assert terminal.typed("shell", "looked", given="exit\n").code == 0
+    lines = terminal.muster("audit", "--entity", "command").out.splitlines()
+    asked = [line for line in lines if line.endswith(f"  run looked  node {node}")]
+    assert ["  submitted  command  cmd-" in line for line in asked] == [True, False]
+    assert "  submitted  shell  cmd-" in asked[1]
+    assert any("  exited  shell  cmd-" in line for line in lines), "its end is an act too"
+
+
 def test_the_audit_is_followed_from_its_past_on_without_a_gap(terminal: Terminal) -> None:
     terminal.muster("pause", "small")
     chosen = ("--entity", "small", "--since", "1m")

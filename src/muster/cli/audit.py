@@ -103,7 +103,16 @@ def _show(event: "Event") -> None:
     if output.wants_json():
         output.print_json_line(event)
         return
-    words = [f"{event.at:%Y-%m-%d %H:%M:%S}", event.actor, event.name, str(event.entity), event.entity_id]
+    words = [f"{event.at:%Y-%m-%d %H:%M:%S}", event.actor, event.title or event.name, *_about(event)]
     if event.detail:
         words.append(f"({' '.join(event.detail.split())})")
     output.say("  ".join(words))
+
+
+def _about(event: "Event") -> list[str]:
+    """Return what the act was about: a kind of thing and its id, its run and its node if they are told."""
+    changes = event.changes
+    shell = changes.get("terminal") or changes.get("traffic")
+    named = (("run", changes.get("run")), ("node", changes.get("node_id")))
+    told = [f"{kind} {name}" for kind, name in named if isinstance(name, str)]
+    return ["shell" if shell else str(event.entity), event.entity_id, *told]
