@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Template } from "../api/types";
+import type { Job, Template } from "../api/types";
 import { node, operation } from "../testing/examples";
 import { everything, type Known, ranked, searches } from "./finding";
 
@@ -8,6 +8,10 @@ const known: Known = {
   operations: [operation({ run: "ci-42" })],
   templates: [{ name: "ci", provider: "process" } as Template],
   clusters: [],
+  jobs: [
+    { id: "github-71", state: "queued", name: "check", repository: "acme/app" } as Job,
+    { id: "github-7", state: "running", name: "build", repository: "acme/app", run: "9001" } as Job,
+  ],
 };
 const titles = (text: string, operator = true) => ranked(everything(known, operator), text).map((each) => each.title);
 
@@ -18,10 +22,21 @@ describe("anything is found", () => {
     ["an operation by its run", "ci-42", "Provision ci-42"],
     ["an operation by its id", "e1", "Provision ci-42"],
     ["a template by its name, before what only holds the name", "ci", "ci"],
+    ["a job by its name", "build", "build"],
+    ["a job by its repository and run", "acme/app 9001", "build"],
     ["a page", "event", "Events"],
     ["by several words in any order", "ci-42 provision", "Provision ci-42"],
   ])("%s", (_, text, title) => {
     expect(titles(text)[0]).toBe(title);
+  });
+
+  test("the exact id of a job leads to its page, before what only begins so", () => {
+    expect(ranked(everything(known, true), " GitHub-7 ")[0]?.href).toBe("/jobs/github-7");
+    expect(searches("github-5")[0]?.href).toBe("/jobs/github-5");
+  });
+
+  test("a state of jobs leads to the jobs with it", () => {
+    expect(searches("Queued")[0]).toMatchObject({ title: "Jobs with state “queued”", href: "/jobs?state=queued" });
   });
 
   test("nothing typed lists pages, and what one may do", () => {

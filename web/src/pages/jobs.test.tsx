@@ -40,9 +40,11 @@ const summary: JobSummary = {
 };
 const job = (changes: Partial<Job>) => ({ id: "github-7", state: "queued", name: "build", why: "", ...changes }) as Job;
 
+let site: Site;
+
 beforeEach(() => {
   signedIn("viewer");
-  const site = new Site();
+  site = new Site();
   site.answers("/jobs", () => Response.json({ items: [job({ why: "the cap is reached" })], next: null }));
   site.answers("/jobs/summary", () => Response.json(summary));
 });
@@ -58,6 +60,13 @@ test("shows what waits, runs and was served, beside the source's own counts", as
   expect(screen.getByTestId("jobs-sources").textContent).toContain("linux 4151212215");
   expect(screen.getByTestId("jobs-unserved").textContent).toContain("The cap is reached");
   expect((await screen.findByTestId("job-row")).textContent).toContain("the cap is reached");
+});
+
+test("jobs that come by webhooks have a queue with that name", async () => {
+  const [counts] = summary.sources;
+  site.answers("/jobs/summary", () => Response.json({ ...summary, sources: [{ ...counts, queue: "" }] }));
+  render(<Jobs />);
+  expect((await screen.findByTestId("jobs-sources")).textContent).toContain("webhooks 4151212215–");
 });
 
 test.each([

@@ -24,6 +24,7 @@ import { took } from "../words/time";
 const LIMIT = 200;
 const GAP = 1000;
 const EVERY = 30_000; // what a source counts changes without an event
+const BY_LABELS = "webhooks"; // the queue of jobs that no scale set has
 const ofJobs = (event: FeedEvent) => event.entity === "job";
 
 export function Jobs() {
@@ -127,7 +128,7 @@ function Sources({ summary }: { summary: JobSummary }) {
   if (summary.sources.length === 0) return null;
   return (
     <Card title="What the source counts" id="jobs-sources">
-      <div className="commands-scroll">
+      <div className="commands-scroll" role="group" aria-label="Counts of each queue" tabIndex={0}>
         <table className="plain-table">
           <thead>
             <tr>
@@ -146,7 +147,7 @@ function Sources({ summary }: { summary: JobSummary }) {
             {summary.sources.map((each) => (
               <tr key={`${each.source} ${each.queue}`}>
                 <td className="cell-name">
-                  <Name>{each.queue}</Name>{" "}
+                  <Name>{each.queue || BY_LABELS}</Name>{" "}
                   {each.problem && (
                     <Badge tone="warning" title={each.problem}>
                       {each.problem}
@@ -162,7 +163,9 @@ function Sources({ summary }: { summary: JobSummary }) {
                   {each.desired}
                   {typeof each.most === "number" && <span className="faint"> of {each.most}</span>}
                 </td>
-                <td className="wide cell-name">{each.template && <TemplateLink name={each.template} />}</td>
+                <td className="wide cell-name">
+                  {each.template ? <TemplateLink name={each.template} /> : <span className="faint">–</span>}
+                </td>
                 <td className="wide">
                   <Ago at={each.at} />
                 </td>

@@ -32,6 +32,19 @@ test("arrows choose, and the field tells a screen reader which; Enter goes there
   expect(location.pathname).toBe("/operations/op-1hx2k9q0c7m3t8v5e1");
 });
 
+test("a job is found by its id, once, and Enter goes to its page", async () => {
+  site.answers("/jobs", () =>
+    Response.json({ items: [{ id: "github-7", state: "queued", name: "build" }], next: null }),
+  );
+  render(<Palette close={() => undefined} />);
+  const field = screen.getByRole("combobox");
+  fireEvent.change(field, { target: { value: "github-7" } });
+  await waitFor(() => expect(selected()?.textContent).toContain("build"));
+  expect(screen.getAllByRole("option").filter((each) => each.textContent?.startsWith("job"))).toHaveLength(1);
+  fireEvent.keyDown(field, { key: "Enter" });
+  expect(location.pathname).toBe("/jobs/github-7");
+});
+
 test("the choice wraps around at both ends", () => {
   render(<Palette close={() => undefined} />);
   const field = screen.getByRole("combobox");

@@ -2,7 +2,7 @@
 
 import { type KeyboardEvent, useEffect, useId, useMemo, useRef, useState } from "react";
 import { get } from "../api/client";
-import type { Cluster, Node, Operation, Page, Template } from "../api/types";
+import type { Cluster, Job, Node, Operation, Page, Template } from "../api/types";
 import { everything, type Found, type Known, NOTHING, ofOperation, ranked, searches } from "../live/finding";
 import { navigate } from "../routing/router";
 import { counted } from "../words/names";
@@ -28,6 +28,7 @@ function useKnown(): Known {
     void read<Operation>("operations", "/operations?limit=200");
     void read<Node>("nodes", "/nodes?limit=500");
     void read<Cluster>("clusters", "/clusters");
+    void read<Job>("jobs", "/jobs?limit=200");
     return () => stop.abort();
   }, []);
   return known;
@@ -65,7 +66,7 @@ export default function Palette({ close }: { close: () => void }) {
   const items = useMemo(() => {
     const near = ranked(everything(known, operator), text);
     const keys = new Set(near.map((each) => each.key));
-    return [...near, ...older.filter((each) => !keys.has(each.key)), ...searches(text)];
+    return [...near, ...[...older, ...searches(text)].filter((each) => !keys.has(each.key))];
   }, [known, operator, text, older]);
   const chosen = Math.min(at, items.length - 1);
   useEffect(() => {

@@ -22,7 +22,7 @@ export default function NodeTerminal({ nodeId, close }: { nodeId: string; close:
   return (
     <section className="terminal-panel" role="dialog" aria-label={`Terminal on ${nodeId}`} data-testid="terminal">
       <header className="terminal-head">
-        <h2>
+        <h2 title={nodeId}>
           Terminal on <bdi className="mono">{nodeId}</bdi>
         </h2>
         <span className="terminal-told" role="status">
