@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from fakes.github import Job
 from muster.domain.jobs import JobResult, JobState
 from muster.domain.lifecycle import NodeState
-from muster.domain.operation import Kind
+from muster.domain.operation import Kind, Status
 from muster.domain.template import Reuse
 from muster.integrations.github.runners import RunnerSpec
 from muster_simulation.life import Life
@@ -170,6 +171,23 @@ async def test_offered_jobs_are_acquired_and_served(stage: Stage) -> None:
 
 
 @staged
+async def test_a_message_that_waits_for_room_counts_once_and_no_more_jobs_are_acquired_than_fit(
+    stage: Stage,
+) -> None:
+    stage.agents.usual = replace(stage.agents.usual, boot=30.0)
+    github = await SetStage.listening(stage, reuse=Reuse.NEVER, runner={"max_runners": 2})
+    github.world.sets.offers = True
+    await stage.replica()
+    await github.has_session()
+    jobs = _offered_at_once(github, 5)
+    await stage.pass_time(20.0)
+    assert github.world.sets.statistics(github.scale_set)["totalAssignedJobs"] == 2
+    await github.done(jobs)
+    await github.tidy()
+    assert {each.status for each in await stage.of_kind(Kind.PROVISION)} == {Status.SUCCEEDED}
+
+
+@staged
 async def test_an_offer_whose_answer_was_lost_is_not_forgotten(stage: Stage) -> None:
     github = await SetStage.listening(stage, reuse=Reuse.NEVER)
     github.world.sets.offers = True
@@ -186,19 +204,24 @@ def _without_queue(github: SetStage) -> None:
     asyncio.get_running_loop().call_later(30.0, lambda: setattr(github.world.sets, "hides_queue", False))
 
 
+def _offered_at_once(github: SetStage, count: int) -> list[Job]:
+    """Offer jobs whether they fit or not."""
+    run = github.begin()
+    jobs = [github.world.queue(run, f"job-{number}", ["muster-linux"], "5.0") for number in range(count)]
+    for job in jobs:
+        if job.id not in github.scale_set.offered:
+            github.scale_set.offered.add(job.id)
+            github.world.sets.say(github.scale_set, github.world.sets.entry("JobAvailable", job))
+    return jobs
+
+
 @staged
 async def test_more_offers_in_one_message_than_fit_are_acquired_one_after_the_other(stage: Stage) -> None:
     github = await SetStage.listening(stage, reuse=Reuse.NEVER, runner={"max_runners": 2})
     github.world.sets.offers = True
     await stage.replica()
     await github.has_session()
-    run = github.begin()
-    jobs = [github.world.queue(run, f"job-{number}", ["muster-linux"], "5.0") for number in range(5)]
-    for job in jobs:
-        if job.id not in github.scale_set.offered:
-            github.scale_set.offered.add(job.id)
-            github.world.sets.say(github.scale_set, github.world.sets.entry("JobAvailable", job))
-    await github.done(jobs)
+    await github.done(_offered_at_once(github, 5))
     await github.tidy()
     assert github.crowd <= 2
 

@@ -16,6 +16,8 @@ class Heard:
     """Since when GitHub counts waiting jobs without a break."""
     inbox: list[Message] = field(default_factory=list)
     """Messages whose work is not durable yet."""
+    read: set[int] = field(default_factory=set)
+    """Ids of messages in the inbox that only wait for room: what they say of the set may be old by now."""
     busy: set[str] = field(default_factory=set)
     """Names of runners that have a job. Of a runner that is not in it, nothing is known."""
     spent: set[str] = field(default_factory=set)

@@ -62,18 +62,20 @@ class SetStep:
     async def take(self, session: SetSession, heard: Heard) -> None:
         """Do all that is due now. Raises ProviderError, StoreUnavailable and LeaseOver; may be repeated."""
         taken = list(heard.inbox)
-        entries = [entry for message in taken for entry in entries_of(message)]
-        for message in taken:
+        fresh = [message for message in taken if message.message_id not in heard.read]
+        entries = [entry for message in fresh for entry in entries_of(message)]
+        for message in fresh:
             await self._count(session, heard, message)
         template = await self._given.store.template(self._report.template)
         fleet = await self._fleet.read(template)
         await self._record(entries, fleet)
         await self._prolong(entries, fleet, template)
         heard.follow(entries)
+        heard.read.update(message.message_id for message in fresh)
+        heard.capacity = capacity(fleet.room, _most(template))
+        waiting = await self._acquire(session, heard, taken)
         bounds = await self._bounds(template, fleet, heard)
         found = plan(heard.demand, heard.know(fleet.runners), bounds, now=self._clock.now())
-        heard.capacity = capacity(fleet.room, bounds.most)
-        waiting = await self._acquire(session, heard, taken)
         await self._act(found, fleet, template, heard)
         await self._acknowledge(session, heard, [each for each in taken if each not in waiting])
         words = self._why(found, fleet, bounds, heard)
@@ -127,7 +129,7 @@ class SetStep:
         runner = TEMPLATE.of(template.spec)
         wanted = bool(heard.demand.assigned or runner.min_idle)
         return Bounds(
-            most=template.spec.max_nodes if runner.max_runners is None else runner.max_runners,
+            most=_most(template),
             min_idle=runner.min_idle,
             idle_timeout=template.spec.idle_timeout,
             age_most=template.spec.max_runtime / 2,
@@ -200,6 +202,7 @@ class SetStep:
 
     async def _acknowledge(self, session: SetSession, heard: Heard, done: Sequence[Message]) -> None:
         heard.inbox = [message for message in heard.inbox if message not in done]
+        heard.read &= {message.message_id for message in heard.inbox}
         for message in done:
             self._lease.check()
             await session.acknowledge(message.message_id)
@@ -218,3 +221,9 @@ class SetStep:
         if heard.problem:
             words.append(heard.problem)
         return "; ".join([*words, *self.remarks])
+
+
+def _most(template: Template) -> int:
+    """Return how many runners the set may have at once."""
+    runner = TEMPLATE.of(template.spec)
+    return template.spec.max_nodes if runner.max_runners is None else runner.max_runners
