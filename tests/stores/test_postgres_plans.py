@@ -1,7 +1,8 @@
 """The statements that run often read an index from one end on PostgreSQL, too: asked of a store that is full.
 
 Its planner goes by what it counted, so there are enough rows that a walk through a table would be dear:
-20,000 nodes, of which most are terminated, 20,000 operations of which few still run, 40,000 events.
+20,000 nodes, of which most are terminated, 20,000 operations of which few still run, as many jobs, 40,000
+events.
 """
 
 import re
@@ -42,6 +43,10 @@ FULL = """
     INSERT INTO events (at, entity, entity_id, version, name, changes, detail, actor) SELECT n, 'node',
         'node-' || n % 20000, 1, 'adopt', '{}', '', CASE WHEN n % 100 = 0 THEN 'somebody' ELSE '' END
         FROM generate_series(1, 40000) AS n;
+    INSERT INTO jobs (id, source, state, version, created_at, updated_at, repository, run, name, workflow,
+        event, labels, queue, runner, tries, detail, interrupted) SELECT 'job-' || n, 'github', CASE WHEN
+        n % 500 = 0 THEN 'queued' WHEN n % 500 = 1 THEN 'running' ELSE 'completed' END, 1, n, n, 'acme/web',
+        'run-' || n, 'build', 'ci', 'push', '[]', '', '', 0, '', 0 FROM generate_series(1, 20000) AS n;
     ANALYZE;
 """
 TYPICAL: dict[str, Value] = {
@@ -58,6 +63,7 @@ TYPICAL: dict[str, Value] = {
     "run": "run-7",
     "entity_id": "node-7",
     "kind": "provision",
+    "repository": "acme/web",
     "created_at": 15_000.0,
     "since": 19_000.0,
     "before": 10_000.0,
