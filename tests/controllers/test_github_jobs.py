@@ -8,11 +8,12 @@ from fakes.github.state import Job as FakeJob
 from fakes.github.webhooks import event_of, signed
 from muster.domain.ids import JobId
 from muster.domain.job_causes import Unserved
-from muster.domain.jobs import Job, JobResult, JobState
+from muster.domain.jobs import Job, JobResult, JobSighting, JobState
 from muster.domain.lifecycle import LIVE, NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind
 from muster.domain.template import Reuse, UsageClass
+from muster.integrations.github.reruns import BATCH
 from muster.ports.hooks import Delivery
 from tests.stage.github import REPOSITORY, GitHubStage
 from tests.stage.stage import Replica, Stage, play
@@ -596,6 +597,29 @@ def test_a_person_s_cancel_and_a_real_failure_are_never_undone(cause: str) -> No
         shop.github.world.complete(shop.run)
         await stage.pass_time(600.0)
         assert shop.github.world.asked("rerun") == 0
+
+    play(scenario)
+
+
+def test_an_interrupted_job_is_found_behind_hundreds_of_newer_ones() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, **RERUN)
+        ((node, job),) = await started(shop, 1)
+        await lose(shop, node)
+        await shop.until_job(job, lambda job: job.interrupted)
+        newer = [
+            JobSighting(id=JobId(f"other-{number}"), source="other", state=JobState.COMPLETED)
+            for number in range(BATCH + 1)
+        ]
+        for begin in range(0, len(newer), 50):
+            await stage.store.jobs.note(newer[begin : begin + 50], now=stage.now)
+        await failed(shop, job)
+        shop.github.world.complete(shop.run)
+
+        async def again() -> bool:
+            return shop.run.attempt == 2
+
+        await stage.until(again)
 
     play(scenario)
 

@@ -14,11 +14,13 @@ from muster.integrations.github.rerun_decisions import Never, RerunFailed, Rerun
 from muster.integrations.github.runners import Workflows
 from muster.integrations.github.tables import TEMPLATE
 from muster.ports.duties import DutyContext
+from muster.ports.paging import pages
 
 logger = logging.getLogger(__name__)
 
-JOBS_MOST = 500
-"""Newest jobs that are looked at. An interrupted one is asked for again within minutes."""
+BATCH = 500
+JOBS_MOST = 20 * BATCH
+"""Newest jobs that are looked at in one round."""
 OF_RUN_MOST = 1000
 RUNS_MOST = 20
 """Looked up in one round."""
@@ -53,10 +55,14 @@ class Reruns:
     async def _interrupted(self) -> dict[_RunKey, list[Job]]:
         """Return the attempts with interrupted jobs that were not run again, oldest first."""
         states = (JobState.RUNNING, JobState.COMPLETED)
-        page = await self._given.jobs.jobs(states=states, limit=JOBS_MOST)
         since = self._given.clock.now() - LATEST
         found: dict[_RunKey, list[Job]] = {}
-        for job in reversed(page.items):
+        newest: list[Job] = []
+        async for page in pages(lambda after: self._given.jobs.jobs(states=states, after=after, limit=BATCH)):
+            newest.extend(page.items)
+            if len(newest) >= JOBS_MOST or (newest and newest[-1].created_at < since):
+                break
+        for job in reversed(newest):
             if job.interrupted and job.source == SOURCE and job.run.isdigit() and job.updated_at >= since:
                 found.setdefault((job.repository, job.run, job.attempt), []).append(job)
         return {key: jobs for key, jobs in found.items() if not used(jobs)}
