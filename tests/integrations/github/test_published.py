@@ -1,6 +1,7 @@
 """We against what GitHub publishes: its examples of webhooks are read, its OpenAPI knows all that we ask."""
 
 import inspect
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -12,13 +13,15 @@ from muster.domain.errors import Refused
 from muster.domain.jobs import JobResult, JobState
 from muster.integrations.github.api import GitHubApi, new_http
 from muster.integrations.github.credentials import AppCredentials, PersonalToken
-from muster.integrations.github.job_events import is_signed, read_event, sighting, state_of
+from muster.integrations.github.job_events import AHEAD_MOST, is_signed, read_event, sighting, state_of
 from muster.integrations.github.registry import GitHubRegistry
 from muster.integrations.github.runners import Scope
+from muster.integrations.github.workflow_job import WorkflowJob
 from tests.integrations.github.conftest import API, TOKEN, ManualClock
 from tests.integrations.github.documents import PublishedApi, examples
 
 REPOSITORY = "acme/shop"
+NOW = 1800000000.0
 
 
 def test_the_published_test_vector_of_signatures_is_accepted() -> None:
@@ -37,7 +40,8 @@ def test_every_published_example_of_a_job_is_read() -> None:
         found.append((event.action, event.workflow_job.status, state))
         if state is None:
             continue
-        seen = sighting(event.workflow_job, event.repository.full_name, state, installation_id="inst")
+        name = event.repository.full_name
+        seen = sighting(event.workflow_job, name, state, installation_id="inst", now=NOW)
         assert (seen.repository, seen.run) == (
             example["repository"]["full_name"],
             str(event.workflow_job.run_id),
@@ -51,6 +55,13 @@ def test_every_published_example_of_a_job_is_read() -> None:
             assert seen.started_at < seen.completed_at
     assert {each[0] for each in found} == {"queued", "waiting", "in_progress", "completed"}
     assert ("queued", "waiting", None) in found
+
+
+def test_times_in_the_far_future_are_held_to_the_present() -> None:
+    late = datetime(9999, 1, 1, tzinfo=UTC)
+    job = WorkflowJob(id=1, run_id=2, status="in_progress", runner_name="one", started_at=late)
+    seen = sighting(job, REPOSITORY, JobState.RUNNING, installation_id="inst", now=NOW)
+    assert seen.started_at == NOW + AHEAD_MOST
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from muster.integrations.github.runners import assignment_of
 from muster.integrations.github.workflow_job import WorkflowJob
 
 SOURCE = "github"
+AHEAD_MOST = 300.0
+"""Seconds that GitHub's clock may be ahead of ours. A later time is taken for this."""
 _PREFIX = "sha256="
 _STATES = {
     "queued": JobState.QUEUED,
@@ -63,7 +65,7 @@ def state_of(job: WorkflowJob, *, action: str = "") -> JobState | None:
 
 
 def sighting(
-    job: WorkflowJob, repository: str, state: JobState, *, installation_id: str, event: str = ""
+    job: WorkflowJob, repository: str, state: JobState, *, installation_id: str, now: float, event: str = ""
 ) -> JobSighting:
     """Return what GitHub says of a job. A job without a runner has no start, whatever its fields say."""
     runner = job.runner_name or ""
@@ -81,16 +83,16 @@ def sighting(
         event=event,
         labels=job.labels,
         # Older servers don't say when a job was made. While it waits, they call that its start.
-        queued_at=_seconds(job.created_at or (job.started_at if state is JobState.QUEUED else None)),
-        started_at=_seconds(job.started_at) if ran else None,
-        completed_at=_seconds(job.completed_at) if over else None,
+        queued_at=_seconds(job.created_at or (job.started_at if state is JobState.QUEUED else None), now),
+        started_at=_seconds(job.started_at, now) if ran else None,
+        completed_at=_seconds(job.completed_at, now) if over else None,
         result=_RESULTS.get(job.conclusion or "", JobResult.UNKNOWN) if over else None,
         runner=runner if ran else "",
         assignment_id=assignment_of(installation_id, runner) if ran else None,
     )
 
 
-def _seconds(at: datetime | None) -> float | None:
+def _seconds(at: datetime | None, now: float) -> float | None:
     if at is None:
         return None
-    return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+    return min((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp(), now + AHEAD_MOST)

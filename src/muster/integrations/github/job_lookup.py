@@ -85,8 +85,9 @@ class JobLookup:
             for job in await self._workflows.workflow_jobs(repository, run.run_id):
                 if state_of(job) is not JobState.QUEUED or await self._intake.choose(job.labels) is None:
                     continue
-                seen = sighting(job, repository, JobState.QUEUED, installation_id=self._installation)
-                if not is_stale(seen, now=self._given.clock.now()):
+                now = self._given.clock.now()
+                seen = sighting(job, repository, JobState.QUEUED, installation_id=self._installation, now=now)
+                if not is_stale(seen, now=now):
                     found.append(seen)
         if found:
             await self._intake.note(found)
@@ -115,15 +116,15 @@ class JobLookup:
         """Return what GitHub says of a job. None: it waits for an approval, or can't be seen."""
         number = int(job.id.removeprefix(f"{SOURCE}-"))
         answer = await self._workflows.workflow_job(job.repository, number)
+        now = self._given.clock.now()
         if answer is not None:
             state = state_of(answer)
             if state is None:
                 return None
-            return sighting(answer, job.repository, state, installation_id=self._installation)
+            return sighting(answer, job.repository, state, installation_id=self._installation, now=now)
         if not await self._workflows.can_see(job.repository):
             return None
         # Its run was deleted, and only runs that are over can be.
-        now = self._given.clock.now()
         return JobSighting(
             id=job.id, source=SOURCE, state=JobState.COMPLETED, completed_at=now, result=JobResult.UNKNOWN
         )

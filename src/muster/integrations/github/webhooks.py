@@ -55,8 +55,9 @@ class GitHubHook:
             return HookAnswer(status=IGNORED, words="ignored: the job waits for something else than a runner")
         if await self._intake.choose(event.workflow_job.labels) is None:
             return HookAnswer(status=IGNORED, words="ignored: its labels are of no template here")
-        seen = sighting(event.workflow_job, name, state, installation_id=self._installation)
-        if is_stale(seen, now=self._clock.now()):
+        now = self._clock.now()
+        seen = sighting(event.workflow_job, name, state, installation_id=self._installation, now=now)
+        if is_stale(seen, now=now):
             return HookAnswer(status=IGNORED, words="ignored: GitHub drops jobs that were queued for a day")
         (job,) = await self._intake.note([seen])
         if job.state is not JobState.QUEUED or job.operation_id is not None:
