@@ -639,3 +639,34 @@ def test_a_re_run_that_github_refuses_is_told_and_not_repeated() -> None:
         assert shop.github.world.asked("rerun-failed-jobs") == 1
 
     play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("fault", "asked"),
+    [
+        ({"status": 502}, 2),
+        ({"status": 502, "times": 3}, 4),
+        ({"status": 0, "performed": True}, 1),
+    ],
+    ids=["a bad gateway", "several", "a lost answer"],
+)
+def test_a_re_run_outlives_errors_that_pass_and_is_made_once(fault: dict[str, Any], asked: int) -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, **RERUN)
+        ((node, job),) = await started(shop, 1)
+        await lose(shop, node)
+        await shop.until_job(job, lambda job: job.interrupted)
+        shop.github.world.fault("rerun-failed-jobs", **fault)
+        await failed(shop, job)
+        shop.github.world.complete(shop.run)
+
+        async def again() -> bool:
+            return shop.run.attempt == 2
+
+        await stage.until(again)
+        await stage.pass_time(600.0)
+        assert shop.run.attempt == 2
+        assert shop.github.world.asked("rerun-failed-jobs") == asked
+        assert await stage.events(name="rerun_refused") == []
+
+    play(scenario)

@@ -1,13 +1,14 @@
 """Run interrupted jobs again: once their run is over, with one request for all of them.
 
-The decision is stored before GitHub is asked, so a request is made at most once. The event `rerun` of the job
+The decision is stored before GitHub is asked, so two servers never ask for the same. A request that meets an
+error which passes is repeated, if GitHub shows no newer attempt. The event `rerun` of the job
 says what was asked for; GitHub has no way to write it into the run's summary from outside.
 """
 
 import logging
 from collections.abc import Sequence
 
-from muster.domain.errors import Conflict, ProviderError
+from muster.domain.errors import Conflict, ProviderError, Throttled, Uncertain
 from muster.domain.jobs import Job, JobState, rerun
 from muster.integrations.github.job_events import SOURCE
 from muster.integrations.github.rerun_decisions import Never, RerunFailed, RerunJob, Wait, decide, used
@@ -26,6 +27,8 @@ RUNS_MOST = 20
 """Looked up in one round."""
 LATEST = 86400.0
 """Seconds after which an interrupted job is left alone."""
+PAUSES = (2.0, 5.0, 15.0)
+"""Seconds before a request is repeated. A duty's tick has 60 in all."""
 _RunKey = tuple[str, str, int | None]
 
 
@@ -91,16 +94,35 @@ class Reruns:
         except Conflict:
             return False  # it moved, or another replica was faster: the next look decides
         try:
-            if isinstance(decision, RerunFailed):
-                await self._workflows.rerun_failed(lead.repository, int(lead.run))
-            else:
-                await self._workflows.rerun_job(lead.repository, decision.job)
+            await self._request(lead, decision)
         except ProviderError as error:
             logger.warning("GitHub did not take a re-run", extra={"run": where, "error": str(error)})
             await self._given.store.note(lead.id, "rerun_refused", reason=None, detail=str(error), now=now)
         else:
             logger.info("asked for a re-run", extra={"run": where, "jobs": count})
         return True
+
+    async def _request(self, lead: Job, decision: RerunFailed | RerunJob) -> None:
+        """Ask GitHub, and again after an error that passes, as long as it shows no newer attempt."""
+        for pause in PAUSES:
+            try:
+                await self._send(lead, decision)
+            except (Throttled, Uncertain):
+                if lead.attempt is None:
+                    raise
+                await self._given.clock.sleep(pause)
+                run = await self._workflows.run(lead.repository, int(lead.run))
+                if run is None or run.attempt > lead.attempt:
+                    return  # it was carried out, and only the answer was lost
+            else:
+                return
+        await self._send(lead, decision)
+
+    async def _send(self, lead: Job, decision: RerunFailed | RerunJob) -> None:
+        if isinstance(decision, RerunFailed):
+            await self._workflows.rerun_failed(lead.repository, int(lead.run))
+        else:
+            await self._workflows.rerun_job(lead.repository, decision.job)
 
 
 async def follows_interruption(given: DutyContext, job: Job) -> bool:
