@@ -68,7 +68,8 @@ def test_a_shell_has_the_workspace_the_rights_and_the_window_and_passes_its_exit
 def test_ctrl_c_stops_what_runs_on_the_node_and_not_the_client(run: str, shell: Shell) -> None:
     person = shell(run)
     person.sees("$ ")
-    person.asks("echo wai''ting; sleep 1000", "waiting")
+    # The program itself says so: before it runs, Ctrl-C would reach the shell alone.
+    person.asks("sh -c 'echo wai\"\"ting; exec sleep 1000'", "waiting")
     person.type(b"\x03")
     person.asks("echo code=$?", "code=130")
     person.line("exit 0")

@@ -9,7 +9,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
 from greenlet import getcurrent, greenlet
@@ -53,7 +53,19 @@ def in_thread(function: Callable[[], T]) -> T:
     """Call a function that blocks."""
     if not is_bridged():
         return function()
-    return wait_for(asyncio.get_running_loop().run_in_executor(_THREADS, function))
+    running = _THREADS.submit(function)
+    try:
+        return wait_for(asyncio.wrap_future(running))
+    except BaseException:
+        running.add_done_callback(_close)
+        raise
+
+
+def _close(done: Future[Any]) -> None:
+    """Close what a thread made for a caller that no longer waits for it, such as a connection."""
+    made: Any = None if done.cancelled() or done.exception() is not None else done.result()
+    if hasattr(made, "close"):
+        made.close()
 
 
 def pause(seconds: float) -> None:
