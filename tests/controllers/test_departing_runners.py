@@ -80,3 +80,17 @@ async def test_a_github_that_is_away_holds_no_termination_back(stage: Stage) -> 
     await stage.count(1, NodeState.TERMINATED)
     await stage.pass_time(150)
     assert not github.runners()
+
+
+@staged
+async def test_a_removal_without_an_answer_is_repeated_while_the_machine_ends(stage: Stage) -> None:
+    github = await GitHubStage.set(stage)
+    replica, node = await serving(stage, github)
+    replica.life.kill()
+    github.world.fault("GET /repos/acme/shop/actions/runners", 503)
+    await stage.store.apply(nodes.condemn(node, now=stage.now, reason=Reason.OPERATOR))
+    departures = Withdrawals(stage.ports)
+    await departures.reconcile()
+    assert github.runners(), "GitHub did not answer"
+    await departures.reconcile()
+    assert not github.runners()

@@ -1,13 +1,13 @@
 """Remove the runner registration of a node that is being terminated.
 
 The termination does not wait for it: an unreachable registry must not keep machines alive. A registration
-that stays would still be given jobs. `leftovers` removes what can't be removed now, because the runner is
-busy or the registry is away.
+that stays would still be given jobs. A removal without an answer is repeated until the machine is gone.
+`leftovers` removes what stays after that, because the runner is busy or the registry is away.
 """
 
 import logging
 
-from muster.domain.errors import NotFound, ProviderError
+from muster.domain.errors import NotFound, ProviderError, Uncertain
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -47,6 +47,8 @@ class Withdrawals:
         except NotFound:
             return
         except ProviderError as error:
+            if isinstance(error, Uncertain):
+                del self._seen_off[node.id]  # no answer: try again while the machine is on its way out
             logger.info(
                 "cannot remove the runner of a terminated node",
                 extra={"node_id": node.id, "error": str(error)},

@@ -7,6 +7,7 @@ asked for when its node asks, goes into that node's kit, and is kept nowhere by 
 import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 
 from muster.agent.minifier import bare
@@ -214,8 +215,14 @@ def labels_of(request: ProvisionRequest, spec: TemplateSpec) -> tuple[str, ...]:
 
 def program(name: str, given: Mapping[str, object]) -> str:
     """Return a node's program with its values, as one text for an interpreter's standard input."""
+    return f"{_code(name)}\nmain({dict(given)!r})\n"
+
+
+@cache
+def _code(name: str) -> str:
+    """Return a node's program without comments. Parsed once: each hand-over of a runner wants it."""
     text = resources.files("muster.integrations.github").joinpath("node", name).read_text(encoding="utf-8")
-    return f"{bare(text)}\nmain({dict(given)!r})\n"
+    return bare(text)
 
 
 def _embedded(script: str) -> list[str]:
