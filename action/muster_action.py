@@ -300,15 +300,22 @@ def provision(server: Server, attempt: Attempt) -> None:
 def followed(server: Server, operation: Any, within: float = float("inf")) -> Any:
     """The operation as it is when it has ended, or when so many seconds have passed."""
     told, until = "", time.monotonic() + within
-    while operation["status"] not in ENDED and time.monotonic() < until:
-        step = f"[{operation.get('step') or '-'}/{operation.get('total_steps') or '-'}]"
-        words = f"{step} {operation.get('label') or operation['status']}: {operation.get('message') or ''}"
+    while True:
+        words = worded(operation)
         if words != told:
             say(f"{operation['elapsed_seconds']:6.1f} s  {words}")
             told = words
+        if operation["status"] in ENDED or time.monotonic() >= until:
+            return operation
         time.sleep(LOOK_EVERY)
         operation = server.must("GET", "/operations/" + operation["operation_id"])
-    return operation
+
+
+def worded(operation: Any) -> str:
+    """Where the operation is: `[3/5] Booting: 1 of 2 nodes are up`."""
+    step = f"[{operation.get('step') or '-'}/{operation.get('total_steps') or '-'}]"
+    label, message = operation.get("label") or operation["status"], operation.get("message")
+    return f"{step} {label}: {message}" if message else f"{step} {label}"
 
 
 def titled(error: Any, status: str) -> str:
