@@ -15,6 +15,8 @@ from muster.domain.operation import Kind
 from muster.domain.template import Reuse, UsageClass
 from muster.integrations.github.reruns import BATCH
 from muster.ports.hooks import Delivery
+from muster_simulation.life import Life
+from muster_simulation.loop import GATE
 from tests.stage.github import REPOSITORY, GitHubStage
 from tests.stage.stage import Replica, Stage, play
 
@@ -670,3 +672,81 @@ def test_a_re_run_outlives_errors_that_pass_and_is_made_once(fault: dict[str, An
         assert await stage.events(name="rerun_refused") == []
 
     play(scenario)
+
+
+@pytest.mark.parametrize("moment", ["decided", "before", "after"])
+def test_a_re_run_is_made_once_although_the_server_is_killed(moment: str) -> None:
+    """Between its decision and the request, when the request leaves, and when GitHub has carried it out."""
+
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, **RERUN)
+        ((node, job),) = await started(shop, 1)
+        await lose(shop, node)
+        await shop.until_job(job, lambda job: job.interrupted)
+        struck: list[str] = []
+
+        async def strike(request: str, done: bool) -> None:
+            dying = GATE.get()
+            if struck or done is not (moment == "after") or not request.endswith("/rerun-failed-jobs"):
+                return
+            if isinstance(dying, Life):
+                struck.append(request)
+                await dying.die()
+
+        shop.github.transport.watch = strike
+        if moment == "decided":
+            struck.append(moment)
+            shop.github.watched = Dying
+            shop.replica.life.kill()
+            shop.replica = await stage.replica()
+        await failed(shop, job)
+        shop.github.world.complete(shop.run)
+        await shop.until_job(job, lambda job: job.rerun_at is not None)
+        shop.github.watched = lambda registry: registry
+        await stage.pass_time(1.0)
+        shop.replica = await stage.replica()
+
+        async def again() -> bool:
+            return shop.run.attempt == 2
+
+        await stage.until(again, within=300.0)
+        await stage.pass_time(900.0)
+        assert struck
+        assert shop.run.attempt == 2
+        assert len(await stage.events(name="rerun")) == 1
+        assert await stage.events(name="rerun_refused") == []
+
+    play(scenario)
+
+
+def test_a_re_run_that_github_refused_is_not_repeated_after_a_restart() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage, **RERUN)
+        ((node, job),) = await started(shop, 1)
+        await lose(shop, node)
+        await shop.until_job(job, lambda job: job.interrupted)
+        shop.github.world.fault("rerun-failed-jobs", 403, message="Resource not accessible by integration")
+        await failed(shop, job)
+        shop.github.world.complete(shop.run)
+        await stage.pass_time(120.0)
+        shop.replica.life.kill()
+        shop.replica = await stage.replica()
+        await stage.pass_time(600.0)
+        assert shop.github.world.asked("rerun-failed-jobs") == 1
+
+    play(scenario)
+
+
+class Dying:
+    """GitHub as a server sees it that is killed before it sends a re-run."""
+
+    def __init__(self, registry: Any) -> None:
+        self._registry = registry
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._registry, name)
+
+    async def rerun_failed(self, repository: str, run_id: int) -> None:
+        dying = GATE.get()
+        assert isinstance(dying, Life)
+        await dying.die()

@@ -1,8 +1,10 @@
 """Run interrupted jobs again: once their run is over, with one request for all of them.
 
 The decision is stored before GitHub is asked, so two servers never ask for the same. A request that meets an
-error which passes is repeated, if GitHub shows no newer attempt. The event `rerun` of the job
-says what was asked for; GitHub has no way to write it into the run's summary from outside.
+error which passes is repeated, if GitHub shows no newer attempt. A server that is killed after its decision
+may not have sent the request. Another one then asks GitHub for the run, and sends the request only if the
+interrupted jobs are still the latest. The event `rerun` of the job says what was asked for; GitHub has no way
+to write it into the run's summary from outside.
 """
 
 import logging
@@ -29,6 +31,12 @@ LATEST = 86400.0
 """Seconds after which an interrupted job is left alone."""
 PAUSES = (2.0, 5.0, 15.0)
 """Seconds before a request is repeated. A duty's tick has 60 in all."""
+REPEAT_AFTER = 90.0
+"""Seconds after a decision until another server may send its request. A duty's tick has 60, and GitHub needs
+some time to show a new attempt."""
+REFUSED = "rerun_refused"
+EVENTS = 50
+"""Newest events of a job in which a refusal is looked for."""
 _RunKey = tuple[str, str, int | None]
 
 
@@ -56,7 +64,7 @@ class Reruns:
                 logger.info("cannot look after an interrupted run", extra={"error": str(error)})
 
     async def _interrupted(self) -> dict[_RunKey, list[Job]]:
-        """Return the attempts with interrupted jobs that were not run again, oldest first."""
+        """Return the attempts with interrupted jobs, oldest first."""
         states = (JobState.RUNNING, JobState.COMPLETED)
         since = self._given.clock.now() - LATEST
         found: dict[_RunKey, list[Job]] = {}
@@ -68,22 +76,34 @@ class Reruns:
         for job in reversed(newest):
             if job.interrupted and job.source == SOURCE and job.run.isdigit() and job.updated_at >= since:
                 found.setdefault((job.repository, job.run, job.attempt), []).append(job)
-        return {key: jobs for key, jobs in found.items() if not used(jobs)}
+        return found
 
     async def _attempt(self, interrupted: Sequence[Job], budget: int) -> bool:
         """Run an attempt again if that is right. False: it is too early to say."""
+        decided = next((job for job in interrupted if job.rerun_at is not None), None)
+        if decided is not None and await self._refused(decided):
+            return True
+        if decided is not None and self._given.clock.now() < (decided.rerun_at or 0.0) + REPEAT_AFTER:
+            return False
         repository, run_id = interrupted[0].repository, int(interrupted[0].run)
         run = await self._workflows.run(repository, run_id)
         listed = () if run is None else await self._workflows.workflow_jobs(repository, run_id)
         known = await self._given.jobs.of_run(repository, str(run_id), limit=OF_RUN_MOST)
-        decision = decide(run, interrupted, listed, budget=budget, spent=used(known))
+        decision = decide(run, interrupted, listed, budget=budget, spent=used(known) - used(interrupted))
         if isinstance(decision, Wait):
             return False
         where = f"run {run_id} of {repository}"
         if isinstance(decision, Never):
             logger.info("an interrupted run is left alone", extra={"run": where, "why": decision.why})
             return True
+        if decided is not None:
+            logger.info("repeating a re-run that GitHub never got", extra={"run": where})
+            return await self._settle(decided, decision, where)
         return await self._ask(interrupted[0], decision, where)
+
+    async def _refused(self, decided: Job) -> bool:
+        page = await self._given.store.last_events(limit=EVENTS, entity_id=decided.id)
+        return any(event.name == REFUSED for event in page.items)
 
     async def _ask(self, lead: Job, decision: RerunFailed | RerunJob, where: str) -> bool:
         now = self._given.clock.now()
@@ -93,13 +113,18 @@ class Reruns:
             await self._given.jobs.write(rerun(lead, detail=words, now=now))
         except Conflict:
             return False  # it moved, or another replica was faster: the next look decides
+        return await self._settle(lead, decision, where)
+
+    async def _settle(self, lead: Job, decision: RerunFailed | RerunJob, where: str) -> bool:
+        """Send a request that was decided, and note a refusal: neither is repeated."""
         try:
             await self._request(lead, decision)
         except ProviderError as error:
+            now = self._given.clock.now()
             logger.warning("GitHub did not take a re-run", extra={"run": where, "error": str(error)})
-            await self._given.store.note(lead.id, "rerun_refused", reason=None, detail=str(error), now=now)
+            await self._given.store.note(lead.id, REFUSED, reason=None, detail=str(error), now=now)
         else:
-            logger.info("asked for a re-run", extra={"run": where, "jobs": count})
+            logger.info("asked for a re-run", extra={"run": where})
         return True
 
     async def _request(self, lead: Job, decision: RerunFailed | RerunJob) -> None:
