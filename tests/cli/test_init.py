@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from muster.cli import service
+from muster.cli.exits import UsageProblem
 from muster.cli.service import unit_text
 from muster.config import load
 
@@ -105,6 +108,45 @@ def test_the_unit_is_one_that_systemd_accepts(tmp_path: Path) -> None:
     text = unit.read_text()
     assert "KillMode=process" in text, "nodes outlive the server"
     assert f"--config {tmp_path}/muster.toml" in text
+
+
+@pytest.mark.parametrize("verb", ["install", "show"])
+def test_a_service_without_its_settings_file_is_refused(verb: str, tmp_path: Path) -> None:
+    root = ("--root", str(tmp_path / "root")) if verb == "install" else ()
+    done = muster("service", verb, *root, "-f", "lost.toml", within=tmp_path)
+    assert done.returncode == 2 and "lost.toml: there is no such file" in done.stderr, done.stderr
+    assert not list(tmp_path.rglob("muster.service"))
+
+
+def test_where_systemd_does_not_run_nothing_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(service, "BOOTED", tmp_path / "absent")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    said = CliRunner().invoke(service.app, ["install", "--user"])
+    assert isinstance(said.exception, UsageProblem), said
+    assert "systemd does not run this machine" in str(said.exception)
+    unit = tmp_path / "systemd" / "user" / service.NAME
+    assert not unit.exists()
+    unit.parent.mkdir(parents=True, exist_ok=True)
+    unit.write_text("[Unit]\n")
+    assert CliRunner().invoke(service.app, ["uninstall", "--user", "--yes"]).exit_code == 0
+    assert not unit.exists(), "a unit of an earlier install can be removed"
+
+
+def test_a_service_whose_user_could_not_read_its_files_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home = tmp_path / "root"
+    home.mkdir(mode=0o700)
+    (home / "muster.toml").touch(mode=0o644)
+    monkeypatch.setattr(service, "BOOTED", tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr(service, "_program", lambda: ("/bin/sh",))
+    said = CliRunner().invoke(service.app, ["install", "-f", str(home / "muster.toml")])
+    assert isinstance(said.exception, UsageProblem), said
+    assert f"user muster can't read {home}/muster.toml" in str(said.exception)
 
 
 def test_a_service_is_installed_again_only_when_it_may_and_uninstalled_without_a_rest(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Run the server as a systemd service.", no_args_is_help=True, add_completion=False)
 NAME = "muster.service"
 ACCOUNT = "muster"
+BOOTED = Path("/run/systemd/system")
+"""Is there while systemd runs this machine (sd_booted(3))."""
 Root = Annotated[
     Path,
     typer.Option("--root", metavar="DIR", help="Work below this directory, without systemctl.", hidden=True),
@@ -80,7 +82,12 @@ def install(
     from muster.cli.options import confirm, find_settings_file
 
     place = _place(user=user, root=root)
-    text = unit_text(_program(), settings=find_settings_file(file), user=place.user)
+    settings, program = _existing(find_settings_file(file)), _program()
+    if place.live:
+        _expect_systemd()
+        if not place.user:
+            _expect_open_to_all(Path(program[0]), *([settings] if settings is not None else []))
+    text = unit_text(program, settings=settings, user=place.user)
     if place.unit.exists() and place.unit.read_text(encoding="utf-8") != text:
         confirm(f"{place.unit} exists and differs. It will be replaced.", yes=yes)
     place.unit.parent.mkdir(parents=True, exist_ok=True)
@@ -111,9 +118,12 @@ def uninstall(
     there = place.unit.exists()
     if there:
         confirm("The server will be stopped and its unit removed.", yes=yes)
-        place.systemctl("disable", "--now", NAME)
+        runs = BOOTED.is_dir()
+        if runs:
+            place.systemctl("disable", "--now", NAME)
         place.unit.unlink()
-        place.systemctl("daemon-reload")
+        if runs:
+            place.systemctl("daemon-reload")
     words = f"removed {place.unit}" if there else f"nothing to remove: there is no {place.unit}"
     if output.wants_json():
         output.print_json({"unit": str(place.unit), "removed": there})
@@ -128,7 +138,7 @@ def show(*, file: SettingsFile = None, user: User = False, _output: Output = Non
     from muster.cli.options import find_settings_file
 
     own = user or os.geteuid() != 0
-    text = unit_text(_program(), settings=find_settings_file(file), user=own)
+    text = unit_text(_program(), settings=_existing(find_settings_file(file)), user=own)
     if output.wants_json():
         output.print_json({"unit": text})
     else:
@@ -197,19 +207,48 @@ def _word(text: str) -> str:
 
 
 def _place(*, user: bool, root: Path) -> Place:
-    from muster.cli.exits import UsageProblem
-
     live = root == Path("/")
     own = user or os.geteuid() != 0
-    if live and shutil.which("systemctl") is None:
-        raise UsageProblem(
-            "cannot install a service: there is no systemd on this machine;"
-            " run `muster serve` under your own supervisor (docs/install.md)"
-        )
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     folder = home / "systemd" / "user" if own else Path("/etc/systemd/system")
     unit = folder / NAME if live else root / folder.relative_to("/") / NAME
     return Place(unit=unit, user=own, live=live)
+
+
+def _existing(settings: Path | None) -> Path | None:
+    """Return the settings file. Raises UsageProblem if it is not there: such a service would never start."""
+    from muster.cli.exits import UsageProblem
+
+    if settings is not None and not settings.is_file():
+        raise UsageProblem(f"cannot use {settings}: there is no such file; write one with `muster init`")
+    return settings
+
+
+def _expect_systemd() -> None:
+    """Raises UsageProblem where systemd does not run, before anything is changed."""
+    from muster.cli.exits import UsageProblem
+
+    if shutil.which("systemctl") is None or not BOOTED.is_dir():
+        raise UsageProblem(
+            "cannot install a service: systemd does not run this machine;"
+            " run `muster serve` under your own supervisor (docs/install.md)"
+        )
+
+
+def _expect_open_to_all(*paths: Path) -> None:
+    """Raises UsageProblem for a file that the service's user can't read, before anything is changed."""
+    from muster.cli.exits import UsageProblem
+
+    for path in paths:
+        whole = path.absolute()
+        for each in (*reversed(whole.parents), whole):
+            needed = 0o4 if each == whole else 0o1
+            if not each.stat().st_mode & needed:
+                raise UsageProblem(
+                    f"cannot install a service: its user {ACCOUNT} can't read {whole},"
+                    f" because of the mode of {each}; keep settings in /etc/muster and install muster for"
+                    " all users (`pipx install --global`), or install a service of your own with --user"
+                )
 
 
 def _program() -> "Sequence[str]":
