@@ -16,7 +16,7 @@ from muster.domain.operation import Kind, Operation, Status, Verdict
 from muster.domain.reasons import ADVICE, Reason
 from muster.domain.requests import ProvisionRequest
 from muster.integrations.webhooks import messages
-from muster.integrations.webhooks.signature import headers
+from muster.integrations.webhooks.receiver import headers
 from muster.integrations.webhooks.tables import SETTINGS, Form, Webhook, checked
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
