@@ -15,8 +15,7 @@ from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
 from muster.integrations.kvm.accelerators import version
 from muster.integrations.kvm.qemu import Hardware, reachable
-from muster.integrations.kvm.recipe import Recipe
-from muster.integrations.kvm.snapshots import Snapshot, Snapshots, snapshots_of
+from muster.integrations.kvm.snapshots import Recipe, Snapshot, Snapshots, snapshots_of
 from muster.integrations.kvm.spawner import Spawner
 from muster.integrations.kvm.start import start_script
 from muster.integrations.kvm.tables import KVM, TEMPLATE, Accelerator
