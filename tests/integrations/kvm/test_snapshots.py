@@ -21,10 +21,9 @@ import pytest
 from muster.domain.template import ResourceClass, TemplateSpec
 from muster.integrations.kvm import guest_identity, snapshots
 from muster.integrations.kvm.doctor import _snapshots
-from muster.integrations.kvm.identity import identity, nobody
 from muster.integrations.kvm.provider import KvmProvider
 from muster.integrations.kvm.qemu import Hardware
-from muster.integrations.kvm.snapshots import Recipe, Snapshots, reports, snapshots_of
+from muster.integrations.kvm.snapshots import Recipe, Snapshots, identity, nobody, reports, snapshots_of
 from muster.integrations.kvm.tables import QEMU, TEMPLATE, Accelerator, KvmSpec
 from muster.slots.processes import running
 from muster.testing.provider_contract import asking, ids

@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -24,10 +25,28 @@ from typing import Any
 
 from muster.domain.serialization import to_plain
 from muster.integrations.kvm import guest_identity, snapshot_maker
-from muster.integrations.kvm.identity import identity, nobody
-from muster.integrations.kvm.qemu import Hardware
+from muster.integrations.kvm.guest_identity import SIZE
+from muster.integrations.kvm.qemu import Hardware, mac_of
 from muster.integrations.kvm.tables import Accelerator
 from muster.slots.tree import read, write
+
+_ENTROPY = 64
+
+
+def identity(machine: str, *, now: float, secret: str = "") -> bytes:
+    """Return the identity of a machine. Without a secret, a copy wakes up and does nothing."""
+    entropy = secrets.token_hex(_ENTROPY)
+    content = {"machine": machine, "mac": mac_of(machine), "time": now, "entropy": entropy}
+    return _padded(content | ({"secret": f"{machine}:{secret}"} if secret else {}))
+
+
+def nobody(name: str) -> bytes:
+    """Return what a machine reads that waits for its identity."""
+    return _padded({"mac": mac_of(name)})
+
+
+def _padded(content: dict[str, object]) -> bytes:
+    return json.dumps(content).encode().ljust(SIZE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

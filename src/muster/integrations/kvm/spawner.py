@@ -13,9 +13,8 @@ from pathlib import Path
 import muster.slots
 from muster.domain.serialization import Plain
 from muster.domain.template import ResourceClass
-from muster.integrations.kvm.identity import identity
 from muster.integrations.kvm.qemu import IDENTITY, Hardware, address_space, as_user_of, host_size
-from muster.integrations.kvm.snapshots import Snapshot, restoring
+from muster.integrations.kvm.snapshots import Snapshot, identity, restoring
 from muster.slot_provider.provider import CONSOLE_LIMIT
 from muster.slots.limits import Cgroups, rlimits
 from muster.slots.processes import MARKER, boot_id
