@@ -10,18 +10,44 @@ from pathlib import Path
 from shutil import which
 
 import muster.agent
+from muster.agent.machine_script import machine_script, self_extracting
+from muster.agent.minifier import bare
 from muster.domain.errors import Refused
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
+from muster.integrations.kvm import guest_identity
 from muster.integrations.kvm.accelerators import version
 from muster.integrations.kvm.qemu import Hardware, reachable
 from muster.integrations.kvm.snapshots import Recipe, Snapshot, Snapshots, snapshots_of
 from muster.integrations.kvm.spawner import Spawner
-from muster.integrations.kvm.start import start_script
 from muster.integrations.kvm.tables import KVM, TEMPLATE, Accelerator
 from muster.ports.provider import LaunchRequest
 from muster.slot_provider.provider import SlotProvider
 from muster.slots.limits import find_cgroups
+
+_HEAD = """\
+#!/bin/bash
+export MUSTER_MACHINE_DIR=/var/lib/muster
+export MUSTER_POWEROFF='poweroff -f || busybox poweroff -f || echo o >/proc/sysrq-trigger'
+(: >>/dev/console) 2>/dev/null && exec >>/dev/console 2>&1
+exec 5</sys/firmware/qemu_fw_cfg/by_name/opt/muster/secret/raw
+mount -t tmpfs -o mode=0700 muster /sys/firmware/qemu_fw_cfg
+I=$(cat <<'MUSTER_IDENTITY'
+@READER@MUSTER_IDENTITY
+)
+exec 3< <(python3 -I -S -c "$I" <&5)
+exec 5<&-
+"""
+# Once: Python's parser fails if several threads use it at the same time.
+_READER = bare(Path(guest_identity.__file__).read_text(encoding="utf-8"))
+
+
+def start_script(agent: str, servers: Sequence[str], dead_man: float) -> str:
+    identity = ("--secret-fd", "3", "--proof-prefix", f"{KVM}:")
+    script = machine_script(agent, servers=servers, dead_man=dead_man, identity=identity)
+    # Packed: a guest reads its firmware files slowly, and the more so the larger they are.
+    return self_extracting(_HEAD.replace("@READER@", _READER) + script)
+
 
 logger = logging.getLogger(__name__)
 
