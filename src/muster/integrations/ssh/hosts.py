@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 from muster.domain.errors import Uncertain
 from muster.integrations.ssh import bundle
 from muster.integrations.ssh.command import Ssh
-from muster.integrations.ssh.failures import explained
 from muster.integrations.ssh.inventory import Host, Inventory
-from muster.integrations.ssh.session import Lost, NotOpened, Session, run
+from muster.integrations.ssh.session import Lost, NotOpened, Session, explained, run
 from muster.integrations.ssh.tunnels import Tunnel
 
 logger = logging.getLogger(__name__)

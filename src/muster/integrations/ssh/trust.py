@@ -9,9 +9,8 @@ from pathlib import Path
 
 from muster.domain.errors import MusterError
 from muster.integrations.ssh.command import Ssh
-from muster.integrations.ssh.failures import explained
 from muster.integrations.ssh.inventory import Host
-from muster.integrations.ssh.session import run
+from muster.integrations.ssh.session import explained, run
 
 
 class NoKey(MusterError):
