@@ -1,6 +1,6 @@
 import pytest
 
-from muster.integrations.ssh.placement import placed, ranked
+from muster.integrations.ssh.launcher import placed, ranked
 from muster.integrations.ssh.tables import Place
 
 SPREAD, PACKED = Place.SPREAD, Place.PACKED
