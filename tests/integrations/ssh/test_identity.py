@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from muster.domain.errors import Forbidden, NotYet
-from muster.integrations.ssh.identity import SshVerifier
+from muster.integrations.ssh.provider import SshVerifier
 from muster.slots import tree
 from muster.testing.provider_contract import INSTALLATION, asking, ids, until_gone
 from tests.integrations.ssh.test_contract import TEMPLATE

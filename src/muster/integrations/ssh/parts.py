@@ -7,9 +7,8 @@ import muster.agent
 from muster.domain import deadlines
 from muster.integration import Parts, Site
 from muster.integrations.ssh.hosts import Hosts, RemoteHost
-from muster.integrations.ssh.identity import SshVerifier
 from muster.integrations.ssh.inventory import Inventory
-from muster.integrations.ssh.provider import SshProvider
+from muster.integrations.ssh.provider import SshProvider, SshVerifier
 from muster.integrations.ssh.tunnels import Tunnel
 
 logger = logging.getLogger(__name__)

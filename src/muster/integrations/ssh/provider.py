@@ -5,18 +5,21 @@ is no listing, and a verb that needs it is uncertain.
 """
 
 import asyncio
+import hashlib
+import hmac
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
-from muster.domain.errors import Uncertain
+from muster.domain.errors import Forbidden, NotYet, Uncertain
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
 from muster.integrations.ssh import session
 from muster.integrations.ssh.hosts import Hosts, RemoteHost
 from muster.integrations.ssh.launcher import Launcher
 from muster.integrations.ssh.machines import by_host, machine, parted, uncertain
-from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine
+from muster.ports.identity import Identity
+from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
 
 logger = logging.getLogger(__name__)
 
@@ -166,3 +169,35 @@ async def _ask(remote: RemoteHost, verb: str, **fields: Any) -> Any:
         return await remote.ask(verb, **fields)
     except session.Refused as error:
         raise Uncertain(f"host {remote.name} can't {verb}: {error}") from error
+
+
+_LONGEST = 512
+RETRY = 2.0
+
+
+class SshVerifier:
+    """Implements muster.ports.identity.IdentityVerifier."""
+
+    def __init__(self, provider: SshProvider) -> None:
+        self._provider = provider
+
+    async def verify(self, proof: str) -> Identity:
+        parts = proof.split(":") if len(proof) <= _LONGEST else []
+        if len(parts) != len((NAME, "machine", "secret")) or parts[0] != NAME or not parted(parts[1]):
+            raise Forbidden("cannot accept the proof: it is not of the form ssh:<machine>:<secret>")
+        _, machine_id, secret = parts
+        try:
+            found = await self._provider.secret_hash(machine_id)
+        except Uncertain as error:
+            raise NotYet(f"cannot check the proof of {machine_id}: {error}", RETRY) from error
+        if found is None or found[0].state is MachineState.GONE:
+            raise Forbidden("cannot accept the proof: there is no such machine")
+        shown = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+        if not hmac.compare_digest(shown, found[1]):
+            raise Forbidden("cannot accept the proof: it doesn't show this machine's secret")
+        return Identity(
+            provider=NAME,
+            machine_id=machine_id,
+            installation_id=found[0].installation_id,
+            token=found[0].token,
+        )
