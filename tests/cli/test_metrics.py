@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from muster.monitoring import page
-from muster.monitoring.alerts import ALERTS
+from muster.monitoring.alerts import ALERTS, render
 from muster.monitoring.dashboard import ROWS
-from muster.monitoring.rules import render
 from tests.cli.terminal import Terminal
 from tools import promtool
 

@@ -57,8 +57,7 @@ def _list() -> None:
 def alerts(*, runbooks: Runbooks = "", _output: Output = None) -> None:
     """Print alert rules for Prometheus."""
     from muster.cli import output
-    from muster.monitoring.alerts import ALERTS
-    from muster.monitoring.rules import render
+    from muster.monitoring.alerts import ALERTS, render
 
     if output.wants_json():
         output.print_json({"items": ALERTS})
