@@ -4,17 +4,21 @@ A history lives for as long as a stream follows its operation. Streams that are 
 What this process wrote itself is taken from its commit, and not read.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from muster.api.diagnoses import diagnose
 from muster.api.feed_pages import sse_message
 from muster.domain import serialization
+from muster.domain.diagnosis import Bundle, Diagnosis
+from muster.domain.diagnosis_rules import classify
 from muster.domain.events import Event
 from muster.domain.ids import OperationId
 from muster.domain.operation import Operation
 from muster.domain.serialization import Plain
+from muster.operations.evidence import evidence
 from muster.ports.clock import Clock
 from muster.ports.commits import Written
 from muster.ports.paging import pages
@@ -22,6 +26,23 @@ from muster.ports.store import Cursor, Store
 from muster.single_flight import SingleFlight
 from muster.wire.base import encode
 from muster.wire.operations import Progress
+
+REMEMBERED = 64
+"""Bundles; each is two texts of 64 KiB at most."""
+
+_classified = lru_cache(maxsize=REMEMBERED)(classify)
+
+
+async def diagnose(store: Store, operation: Operation, *, now: float) -> Diagnosis | None:
+    """Say why an operation failed. None: no node's failure was the reason, or nothing is known of it."""
+    bundle = await evidence(store, operation, now=now)
+    return None if bundle is None else await classify_bundle(bundle)
+
+
+async def classify_bundle(bundle: Bundle) -> Diagnosis:
+    """Classify a bundle beside the loop."""
+    return await asyncio.to_thread(_classified, bundle)
+
 
 PAGE = 200
 """Events that are read at once."""

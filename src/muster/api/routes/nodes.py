@@ -2,7 +2,7 @@
 
 from muster.api.access import Access
 from muster.api.context import CallerToken, Context, Ctx
-from muster.api.diagnoses import classify_bundle
+from muster.api.histories import classify_bundle
 from muster.api.pool_histories import history
 from muster.api.router import Route, Table
 from muster.domain import node as domain

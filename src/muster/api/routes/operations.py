@@ -8,7 +8,7 @@ from muster.api import streams
 from muster.api.access import Access
 from muster.api.confinement import own_operation, visible_nodes, visible_operations
 from muster.api.context import CallerConfinement, CallerPermit, CallerToken, Context, Ctx, LastEventId
-from muster.api.diagnoses import diagnose
+from muster.api.histories import diagnose
 from muster.api.router import Raw, Route, Table
 from muster.domain import node as domain
 from muster.domain.ids import OperationId
