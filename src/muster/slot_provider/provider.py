@@ -6,6 +6,8 @@ remembers only its own children, to reap them.
 """
 
 import asyncio
+import hashlib
+import hmac
 import logging
 import os
 import time
@@ -17,8 +19,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from muster.agent.agent import wipe
-from muster.domain.errors import Uncertain
+from muster.domain.errors import Forbidden, Uncertain
 from muster.domain.reasons import Reason
+from muster.ports.identity import Identity
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
 from muster.slot_provider.launcher import Launcher, Starter, machine
 from muster.slots import termination
@@ -181,3 +184,39 @@ class SlotProvider(ABC):
             if ended:
                 with suppress(ValueError):
                     self._children.remove(pid)
+
+
+_LONGEST = 512
+
+
+class SlotVerifier:
+    """Implements muster.ports.identity.IdentityVerifier."""
+
+    def __init__(self, provider: str, root: Path, *, installation_id: str) -> None:
+        self._provider = provider
+        self._tree = Tree(root, installation_id)
+
+    async def verify(self, proof: str) -> Identity:
+        return await asyncio.to_thread(self._verify, proof)
+
+    def _verify(self, proof: str) -> Identity:
+        parts = proof.split(":") if len(proof) <= _LONGEST else []
+        if len(parts) != len(("provider", "machine", "secret")) or parts[0] != self._provider:
+            form = f"{self._provider}:<machine>:<secret>"
+            raise Forbidden(f"cannot accept the proof: it is not of the form {form}")
+        _, machine_id, secret = parts
+        slot = self._tree.slot(machine_id)
+        record = None if slot is None or slot.gone else slot.record()
+        if slot is None or record is None:
+            raise Forbidden("cannot accept the proof: there is no such machine here")
+        shown = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+        if not hmac.compare_digest(shown, record.secret_sha256):
+            raise Forbidden("cannot accept the proof: it doesn't show this machine's secret")
+        if not slot.locked():
+            raise Forbidden("cannot accept the proof: the machine has ended")
+        return Identity(
+            installation_id=slot.grant.installation_id,
+            provider=self._provider,
+            machine_id=machine_id,
+            token=slot.grant.token,
+        )

@@ -12,7 +12,7 @@ from muster.integrations.kvm.accelerators import why_not
 from muster.integrations.kvm.qemu import FIRST_USER, reachable
 from muster.integrations.kvm.tables import QEMU, TEMPLATE, Accelerator
 from muster.ports.provider import MachineState
-from muster.slot_provider.identity import SlotVerifier
+from muster.slot_provider.provider import SlotVerifier
 from muster.slots.processes import carriers
 from muster.testing.provider_contract import INSTALLATION, asking, ids, until_gone
 from tests.integrations.kvm.yard import PATIENCE, Yard, needs_microvms

@@ -2,7 +2,7 @@ import pytest
 
 from muster.domain.errors import Forbidden
 from muster.ports.identity import Identity
-from muster.slot_provider.identity import SlotVerifier
+from muster.slot_provider.provider import SlotVerifier
 from muster.testing.provider_contract import INSTALLATION, asking, ids, until_gone
 from tests.integrations.process.yard import Yard
 

@@ -8,7 +8,7 @@ from muster.integration import Parts, Site
 from muster.integrations.kvm.accelerators import choose
 from muster.integrations.kvm.provider import KvmProvider
 from muster.integrations.kvm.tables import KVM, Accelerator, KvmConfig
-from muster.slot_provider.identity import SlotVerifier
+from muster.slot_provider.provider import SlotVerifier
 
 logger = logging.getLogger(__name__)
 

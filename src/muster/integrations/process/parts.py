@@ -10,7 +10,7 @@ from muster.integrations.process.isolation_report import Report
 from muster.integrations.process.sandbox import Isolation
 from muster.integrations.process.tables import TEMPLATE, Demand, Home
 from muster.ports.provider import UnmetRequirement
-from muster.slot_provider.identity import SlotVerifier
+from muster.slot_provider.provider import SlotVerifier
 
 logger = logging.getLogger(__name__)
 
