@@ -2,7 +2,7 @@
 
 import typer
 
-from muster.domain.durations import LONGEST, seconds_of
+from muster.domain.text import LONGEST, seconds_of
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from muster.domain import checks
-from muster.domain.durations import seconds_of
 from muster.domain.errors import InvalidRequest
+from muster.domain.text import seconds_of
 
 Check = Callable[[str, object], object]
 """Gives the value to use, or raises InvalidRequest naming the field."""

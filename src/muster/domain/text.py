@@ -39,3 +39,22 @@ def _harmless_line(line: str) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: `1 node`, `2 nodes`, `0 nodes`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
+_WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+", re.ASCII)
+_PLAIN = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+LONGEST = 40
+
+
+def seconds_of(text: str) -> float | None:
+    """Return a duration in seconds; None: the text is no duration."""
+    given = text.strip()
+    if len(given) > LONGEST:
+        return None
+    if _PLAIN.fullmatch(given):
+        return float(given)
+    if _WHOLE.fullmatch(given):
+        return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(given))
+    return None
