@@ -74,17 +74,21 @@ class SignIn:
 
 
 @asynccontextmanager
-async def signing(data: Path, *, home: str | None = None) -> AsyncIterator[SignIn]:
+async def signing(
+    data: Path, *, home: str | None = None, config: OidcConfig = CONFIG
+) -> AsyncIterator[SignIn]:
     """Start the server. `home`: where browsers reach it, if not at its own address."""
     clock = Clock()
     issuer = HostileIssuer(clock.now)
     async with opened(
-        data, sign_in=lambda url: OidcProvider(new_http(issuer), clock, CONFIG, home=home or url)
+        data, sign_in=lambda url: OidcProvider(new_http(issuer), clock, config, home=home or url)
     ) as site:
         context = site.api.context
         assert context.sign_in is not None
         context.sign_in._clock = clock
-        authenticator = Authenticator(site.ports.access, context.plane.enrolment, clock)
+        authenticator = Authenticator(
+            site.ports.access, context.plane.enrolment, clock, sign_in=context.sign_in.provider
+        )
         ports = replace(context.ports, clock=clock)
         site.api.application.context = replace(context, authenticator=authenticator, ports=ports)
         yield SignIn(site, issuer, clock)

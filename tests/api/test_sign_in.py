@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -16,7 +17,7 @@ from fakes.oidc.issuer import ISSUER
 from muster.api.access import LOOK_AGAIN, NOTED_EVERY
 from muster.api.sign_in import REFUSALS_MOST, page_path
 from muster.client import calls
-from muster.domain.access import Role
+from muster.domain.access import ApiToken, Role, TokenKind, hashed
 from tests.api.signing import CONFIG, ROOT, SignIn, signing
 from tests.api.site import opened
 
@@ -447,3 +448,71 @@ async def test_no_secret_of_a_sign_in_is_in_events_or_lists(sign_in: SignIn) -> 
     for path in ("/events?last=1000", "/tokens", "/audit", "/overview"):
         text = (await sign_in.site.http().get(ROOT + path)).text
         assert secret not in text and secret.rpartition("_")[2] not in text and "code-" not in text
+
+
+# --- rules that change ----------------------------------------------------------------------------
+
+
+async def test_changed_rules_count_for_sessions_and_logins_that_are_open(tmp_path: Path) -> None:
+    async with signing(tmp_path) as server:
+        browser = await server.signed_in()
+        _, kept = _session(browser)
+        login = (await server.site.http("").post(f"{ROOT}/device", json={"machine": "laptop"})).json()
+        await browser.post(f"{ROOT}/device/{login['user_code']}/confirm")
+        assert (await browser.get(f"{ROOT}/whoami")).json()["role"] == "operator"
+    for rules, role in (
+        ({"viewer": ("platform",)}, "viewer"),
+        ({"admin": ("ADA@example.com",)}, "admin"),
+        ({"admin": ("leads",)}, None),
+    ):
+        async with signing(tmp_path, config=replace(CONFIG, roles=rules)) as server:
+            browser, terminal = server.browser(), server.site.http(login["device_code"])
+            cookies = server.site.api.context.cookies
+            assert cookies is not None
+            browser.cookies.set(cookies.session, kept, domain="127.0.0.1")  # named after the port
+            for http in (browser, terminal):
+                told = await http.get(f"{ROOT}/whoami")
+                if role is None:
+                    assert told.status_code == 401 and "no rule of [oidc.roles] covers you" in told.text
+                    continue
+                assert told.status_code == 200, told.text
+                assert told.json()["role"] == role
+                paused = await http.post(f"{ROOT}/templates/none/pause")
+                assert paused.status_code == (403 if role == "viewer" else 404)
+            tokens = (await server.site.http().get(f"{ROOT}/tokens")).json()["items"]
+            assert {each["role"] for each in tokens if each["kind"] != "token"} == {role or "operator"}
+
+
+async def test_without_the_provider_its_logins_end_too(tmp_path: Path) -> None:
+    async with signing(tmp_path) as server:
+        browser = await server.signed_in()
+        login = (await server.site.http("").post(f"{ROOT}/device", json={"machine": "laptop"})).json()
+        await browser.post(f"{ROOT}/device/{login['user_code']}/confirm")
+    async with opened(tmp_path) as site:
+        assert (await site.http(login["device_code"]).get(f"{ROOT}/whoami")).status_code == 401
+
+
+async def test_people_of_a_store_without_claims_sign_in_once_more(sign_in: SignIn) -> None:
+    secret = "muster_of_an_earlier_version"
+    early = ApiToken(id="tok-early", name="ada", role=Role.ADMIN, created_at=0.0, kind=TokenKind.LOGIN)
+    await sign_in.site.ports.access.add_token(early, secret_hash=hashed(secret), actor="ada")
+    told = await sign_in.site.http(secret).get(f"{ROOT}/whoami")
+    assert told.status_code == 401 and "before Muster kept groups and addresses; sign in again" in told.text
+
+
+async def test_a_login_has_no_older_groups_than_its_time_allows(tmp_path: Path) -> None:
+    """It counts from the sign-in on the page, at which the provider named the groups."""
+    async with signing(tmp_path, config=replace(CONFIG, login_max=3600.0)) as server:
+        browser = await server.signed_in()
+        server.clock.ahead = 3300.0
+        begun = [
+            (await server.site.http("").post(f"{ROOT}/device", json={"machine": "laptop"})).json()
+            for _ in range(2)
+        ]
+        await browser.post(f"{ROOT}/device/{begun[0]['user_code']}/confirm")
+        terminal = server.site.http(begun[0]["device_code"])
+        assert (await terminal.get(f"{ROOT}/whoami")).status_code == 200
+        server.clock.ahead = 3601.0
+        assert "this login has expired" in (await terminal.get(f"{ROOT}/whoami")).json()["detail"]
+        late = await browser.post(f"{ROOT}/device/{begun[1]['user_code']}/confirm")
+        assert late.status_code == 403 and "sign out and in again" in late.json()["detail"]

@@ -12,7 +12,16 @@ from typing import Any, cast
 import pytest
 
 from muster.api.access import mint_first_admin
-from muster.domain.access import ENDED_KEPT, ApiToken, DeviceRequest, Role, Settlement, TokenKind, hashed
+from muster.domain.access import (
+    ENDED_KEPT,
+    ApiToken,
+    Claims,
+    DeviceRequest,
+    Role,
+    Settlement,
+    TokenKind,
+    hashed,
+)
 from muster.domain.acknowledgements import KEPT, Acknowledgement
 from muster.domain.errors import Conflict, NotFound, QueueFull
 from muster.domain.progress import Tone
@@ -38,6 +47,7 @@ def session(n: int = 1, *, created_at: float = 10.0) -> ApiToken:
         kind=TokenKind.SESSION,
         idle_timeout=20.0,
         seen_at=created_at,
+        claims=Claims(groups=("platform", "größe"), email="ada@example.com"),
     )
 
 

@@ -7,14 +7,14 @@ expired or revoked token is told so.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import count
 
 from starlette.types import Scope
 
 from muster.api.problems import Unauthenticated
-from muster.domain.access import ApiToken, Role, TokenKind, hashed, may
+from muster.domain.access import ApiToken, Claims, Role, TokenKind, hashed, may
 from muster.domain.errors import Conflict, Forbidden, NotYet, Unproven
 from muster.domain.ids import NodeId
 from muster.enrolment.enroller import Enrolment
@@ -22,6 +22,7 @@ from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.identity import Confinement, Federation
 from muster.ports.ids import Ids
+from muster.ports.sign_in import SignInProvider
 from muster.ports.store import NodeView
 
 SECRET_PREFIX = "muster_"  # noqa: S105 — lets scanners of leaked secrets know what they found
@@ -33,6 +34,8 @@ NOTED_EVERY = 60.0
 """Seconds between two notes of a session's use."""
 NO_SESSION = "cannot go on: this browser has no valid session; sign in again"
 NO_TOKEN = "the request has no valid token: send a valid token as 'Authorization: Bearer …'"  # noqa: S105
+_UNCOVERED = "cannot go on: no rule of [oidc.roles] covers you now; ask an admin of Muster, and sign in again"
+_UNNAMED = "cannot go on: you signed in before Muster kept groups and addresses; sign in again"
 
 
 class Access(StrEnum):
@@ -74,11 +77,13 @@ class Authenticator:
         clock: Clock,
         *,
         federation: Federation | None = None,
+        sign_in: SignInProvider | None = None,
     ) -> None:
         self._tokens = tokens
         self._enrolment = enrolment
         self._clock = clock
         self._federation = federation
+        self._sign_in = sign_in
 
     async def caller(self, shown: Credentials, needed: Role) -> Caller:
         """Return the caller who shows this. Raises Unauthenticated, or Forbidden with the role that is
@@ -105,7 +110,19 @@ class Authenticator:
         now = self._clock.now()
         if not token.valid(now=now):
             raise Unauthenticated(_ended(token, now=now))
-        return token
+        role = self.role(token)
+        if role is None:
+            raise Unauthenticated(_UNNAMED if token.claims is None else _UNCOVERED)
+        return replace(token, role=role)
+
+    def role(self, token: ApiToken) -> Role | None:
+        """Return what the holder of a token may do now. Rules decide for people who signed in, so a changed
+        rule counts for them at once."""
+        if token.kind is TokenKind.TOKEN:
+            return token.role
+        if self._sign_in is None or token.claims is None:
+            return None
+        return self._sign_in.role(token.claims)
 
     async def _used(self, token: ApiToken) -> None:
         """Note the use of a session, now and then, so that idleness doesn't end it."""
@@ -207,6 +224,7 @@ async def mint(
     token_id: str | None = None,
     kind: TokenKind = TokenKind.TOKEN,
     idle_timeout: float | None = None,
+    claims: Claims | None = None,
     prefix: str = SECRET_PREFIX,
 ) -> tuple[ApiToken, str]:
     """Create a token and its secret, which is shown this once. Raises Conflict if `token_id` is taken."""
@@ -221,6 +239,7 @@ async def mint(
         kind=kind,
         idle_timeout=idle_timeout,
         seen_at=None if idle_timeout is None else now,
+        claims=claims,
     )
     await tokens.add_token(token, secret_hash=hashed(secret), actor=actor)
     return token, secret

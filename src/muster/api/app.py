@@ -101,6 +101,7 @@ def create_app(
             plane.enrolment,
             ports.clock,
             federation=ports.federation,
+            sign_in=ports.sign_in,
         ),
         beats=Beats(
             plane.enrolment,

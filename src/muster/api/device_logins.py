@@ -95,13 +95,18 @@ class DeviceLogins:
     async def confirm(self, typed: str, person: ApiToken) -> DeviceRequest:
         """Sign the terminal in as the person, with the person's role. Raises as `find` does, and Conflict."""
         request, now = await self.find(typed, person), self._clock.now()
+        ends = person.created_at + self._lifetimes.login  # so that its groups are never older than that
+        if now >= ends:
+            words = "you signed in on the page longer ago than login_max"
+            raise Forbidden(f"cannot log in a terminal: {words}; sign out and in again")
         token = ApiToken(
             id=self._ids.new("tok"),
             name=named_after(person.name, request.machine),
             role=person.role,
             created_at=now,
-            expires_at=now + self._lifetimes.login,
+            expires_at=ends,
             kind=TokenKind.LOGIN,
+            claims=person.claims,
         )
         await self._access.settle_device(request.user_code, token, now=now, actor=person.actor)
         return await self.find(typed, person)

@@ -135,6 +135,7 @@ class SignInDesk:
             token_id=token_id,
             kind=TokenKind.SESSION,
             idle_timeout=lifetimes.idle,
+            claims=person.claims,
             prefix=SESSION_PREFIX,
         )
 

@@ -53,6 +53,15 @@ _ELLIPSIS = "…"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """What an identity provider says of a person, as far as rules read it."""
+
+    groups: tuple[str, ...] = ()
+    email: str = ""
+    """Empty unless the provider has verified it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiToken:
     id: str
     name: str
@@ -67,6 +76,8 @@ class ApiToken:
     """Seconds without a request after which it ends; None: idleness doesn't end it."""
     seen_at: float | None = None
     """When a request last showed it, to the minute. Kept only if idleness ends it."""
+    claims: Claims | None = None
+    """Of the person who signed in. Rules give them a role at each request; `role` is that of sign-in."""
 
     def __post_init__(self) -> None:
         checks.text("name", self.name, longest=checks.NAME_MAX)

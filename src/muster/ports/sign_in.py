@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from muster.domain.access import Role
+from muster.domain.access import Claims, Role
 from muster.domain.errors import Forbidden
 
 
@@ -25,6 +25,7 @@ class Person:
     """How Muster names the person: an e-mail address, mostly."""
     role: Role
     """What the operator's rules give to the person's groups."""
+    claims: Claims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class Lifetimes:
     session: float = 24 * 3600.0
     """Of any session. Groups are read when a person signs in, so this bounds how old they may be."""
     login: float = 7 * 86400.0
-    """Of a login with `muster login`."""
+    """Of a login with `muster login`, from the sign-in on the page on."""
 
 
 class Uncovered(Forbidden):
@@ -60,6 +61,10 @@ class SignInProvider(Protocol):
 
     @property
     def lifetimes(self) -> Lifetimes: ...
+
+    def role(self, claims: Claims) -> Role | None:
+        """Return what the operator's rules give to a person with these claims now."""
+        ...
 
     async def address(self, challenge: Challenge) -> str:
         """Return where to send the browser. Raises NotYet if the provider is not available."""

@@ -9,7 +9,7 @@ from muster.config import ConfigError, load
 from muster.domain.access import Role
 from muster.domain.errors import InvalidRequest
 from muster.integrations.oidc.parts import client_secret
-from muster.integrations.oidc.roles import claims_of, role_of
+from muster.integrations.oidc.roles import claims_of, name_of, role_of
 from muster.integrations.oidc.tables import OidcConfig
 
 WHOLE = '[oidc]\nissuer = "https://id.example.com"\nclient_id = "muster"\n'
@@ -121,4 +121,5 @@ def test_groups_may_be_inside_of_objects() -> None:
     ],
 )
 def test_people_are_named_by_what_the_provider_vouches_for(said: dict[str, Any], name: str) -> None:
-    assert claims_of({"sub": "u-1", **said}, groups_claim="groups").name == name
+    told = {"sub": "u-1", **said}
+    assert name_of(told, claims_of(told, groups_claim="groups")) == name

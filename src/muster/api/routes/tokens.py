@@ -50,7 +50,9 @@ async def whoami(ctx: Ctx, token: CallerToken) -> Identity:
 
 async def listed(ctx: Ctx) -> Page[Token]:
     """List tokens, without their secrets."""
-    return Page(items=tuple(convert(Token, token) for token in await ctx.ports.access.tokens()))
+    found = await ctx.ports.access.tokens()
+    role = ctx.authenticator.role
+    return Page(items=tuple(convert(Token, token, role=role(token) or token.role) for token in found))
 
 
 async def revoke(ctx: Ctx, caller: CallerToken, token_id: str) -> Token:

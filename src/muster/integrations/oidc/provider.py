@@ -9,11 +9,11 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
 
-from muster.domain.access import Role
+from muster.domain.access import Claims, Role
 from muster.domain.errors import Unproven
 from muster.integrations.oidc.discovery import Discovery, Metadata, why
 from muster.integrations.oidc.id_tokens import IdTokens
-from muster.integrations.oidc.roles import Claims, claims_of, role_of
+from muster.integrations.oidc.roles import claims_of, name_of, role_of
 from muster.integrations.oidc.tables import OidcConfig
 from muster.ports.clock import Clock
 from muster.ports.sign_in import Challenge, Lifetimes, Person, Uncovered
@@ -85,18 +85,18 @@ class OidcProvider:
         if issuer != self._discovery.issuer and (issuer is not None or metadata.names_issuer):
             raise Unproven("cannot sign in: the answer is of another identity provider; sign in again")
         tokens = await self._exchanged(metadata, code, challenge)
-        claims = await self._id_tokens.verified(
+        proven = await self._id_tokens.verified(
             tokens.get("id_token"), nonce=challenge.nonce, now=self._clock.now()
         )
-        said = {**await self._userinfo(metadata, tokens.get("access_token"), claims), **claims}
-        return self._admitted(claims_of(said, groups_claim=self._config.groups_claim))
-
-    def _admitted(self, claims: Claims) -> Person:
-        role = role_of(self._config.roles, claims)
+        said = {**await self._userinfo(metadata, tokens.get("access_token"), proven), **proven}
+        claims = claims_of(said, groups_claim=self._config.groups_claim)
+        name, role = name_of(said, claims), self.role(claims)
         if role is None:
-            words = f"cannot sign in {claims.name}: {_uncovered(claims, self._config)}"
-            raise Uncovered(claims.name, words)
-        return Person(name=claims.name, role=Role(role))
+            raise Uncovered(name, f"cannot sign in {name}: {_uncovered(claims, self._config)}")
+        return Person(name=name, role=role, claims=claims)
+
+    def role(self, claims: Claims) -> Role | None:
+        return role_of(self._config.roles, claims)
 
     async def _exchanged(self, metadata: Metadata, code: str, challenge: Challenge) -> Mapping[str, Any]:
         headers, fields = self._client.proof(metadata.methods)

@@ -5,10 +5,9 @@ the most rights among the rules that fit. A person whom no rule fits gets none.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from muster.domain.access import Role
+from muster.domain.access import Claims, Role
 
 GRANTED = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)
 """From most rights to least. Apps enrol with tokens; no person has that role."""
@@ -17,26 +16,17 @@ GROUPS_MOST = 1000
 _NAMES = ("preferred_username", "name", "sub")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claims:
-    """What the provider says of a person, as far as the rules read it."""
-
-    name: str
-    groups: tuple[str, ...]
-    email: str = ""
-    """Empty unless the provider has verified it."""
-
-
 def claims_of(said: Mapping[str, Any], *, groups_claim: str) -> Claims:
     """Read the claims. Text that no name or group can be is left out."""
     verified = said.get("email_verified") in (True, "true")
     email = _plain(said.get("email")) if verified else ""
-    named = [email, *(_plain(said.get(each)) for each in _NAMES)]
-    return Claims(
-        name=next(filter(None, named), "a person without a name"),
-        groups=_groups(said, groups_claim),
-        email=email.lower(),
-    )
+    return Claims(groups=_groups(said, groups_claim), email=email.lower())
+
+
+def name_of(said: Mapping[str, Any], claims: Claims) -> str:
+    """Return how Muster names the person: by the verified address, else as the provider does."""
+    named = [_plain(said.get("email")) if claims.email else "", *(_plain(said.get(each)) for each in _NAMES)]
+    return next(filter(None, named), "a person without a name")
 
 
 def role_of(rules: Mapping[str, Sequence[str]], person: Claims) -> Role | None:

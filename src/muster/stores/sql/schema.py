@@ -547,6 +547,11 @@ _POOL_SAMPLES = (
     "CREATE TABLE pool_samples (at REAL NOT NULL PRIMARY KEY, sample TEXT NOT NULL)",
 )
 
+_CLAIMS = (
+    # What rules give a role to, at each request of a person who signed in.
+    "ALTER TABLE api_tokens ADD COLUMN claims TEXT",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -573,6 +578,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=23, name="shells", statements=_SHELLS),
     Migration(version=24, name="sessions and logins", statements=_SIGN_IN),
     Migration(version=25, name="samples of the pools", statements=_POOL_SAMPLES),
+    Migration(version=26, name="claims of people", statements=_CLAIMS),
 )
 LATEST = MIGRATIONS[-1].version
 
