@@ -5,6 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -134,19 +136,109 @@ def test_where_systemd_does_not_run_nothing_is_left_behind(
     assert not unit.exists(), "a unit of an earlier install can be removed"
 
 
-def test_a_service_whose_user_could_not_read_its_files_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    home = tmp_path / "root"
-    home.mkdir(mode=0o700)
-    (home / "muster.toml").touch(mode=0o644)
-    monkeypatch.setattr(service, "BOOTED", tmp_path)
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(shutil, "which", lambda name: name)
-    monkeypatch.setattr(service, "_program", lambda: ("/bin/sh",))
-    said = CliRunner().invoke(service.app, ["install", "-f", str(home / "muster.toml")])
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A machine with systemd, as root sees it: directories that others may enter, and a user with a group."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can act as another user")
+    with tempfile.TemporaryDirectory() as made:
+        home = Path(made)
+        home.chmod(0o755)
+        for name in ("systemctl", "useradd"):
+            script = home / name
+            script.write_text(f'#!/bin/sh\necho {name} "$@" >> {home}/calls\n')
+            script.chmod(0o755)
+        (home / "muster").write_text("#!/bin/sh\nexit 0\n")
+        (home / "muster").chmod(0o755)
+        (home / "muster.toml").touch(mode=0o644)
+        monkeypatch.setenv("PATH", f"{home}:{os.environ['PATH']}")
+        monkeypatch.setattr(service, "BOOTED", home)
+        monkeypatch.setattr(service, "ACCOUNT", "daemon")
+        monkeypatch.setattr(service, "HIDDEN", ())
+        monkeypatch.setattr(service, "_program", lambda: (str(home / "muster"),))
+        place = service.Place(unit=home / "units" / service.NAME, user=False, live=True)
+        monkeypatch.setattr(service, "_place", lambda **_: place)
+        yield home
+
+
+def refusal(home: Path, settings: Path) -> str:
+    """Install the service. Return why it was refused; nothing was changed then."""
+    said = CliRunner().invoke(service.app, ["install", "-f", str(settings), "--yes"])
+    unit, calls = home / "units" / service.NAME, home / "calls"
+    if said.exception is None:
+        assert f"--config {settings} " in unit.read_text() and "enable --now" in calls.read_text()
+        return ""
     assert isinstance(said.exception, UsageProblem), said
-    assert f"user muster can't read {home}/muster.toml" in str(said.exception)
+    assert not unit.exists() and not calls.exists()
+    return str(said.exception)
+
+
+def test_a_service_reads_its_settings_with_the_groups_of_its_user(machine: Path) -> None:
+    settings = machine / "muster.toml"
+    settings.chmod(0o640)
+    assert f"user daemon can't read {settings} (cat: {settings}: Permission denied)" in refusal(
+        machine, settings
+    )
+    shutil.chown(settings, group="daemon")
+    assert refusal(machine, settings) == ""
+
+
+def test_a_service_follows_links_and_directories_to_its_settings(machine: Path) -> None:
+    private = machine / "private"
+    private.mkdir(mode=0o700)
+    (private / "muster.toml").touch(mode=0o644)
+    link = machine / "link.toml"
+    link.symlink_to(private / "muster.toml")
+    for path in (private / "muster.toml", link):
+        assert f"can't read {path}" in refusal(machine, path)
+    link.unlink()
+    link.symlink_to(machine / "muster.toml")
+    assert refusal(machine, link) == ""
+
+
+def test_a_service_whose_interpreter_is_private_is_refused(machine: Path) -> None:
+    """As one that pipx installed for root: the program is open to all, its interpreter lies in /root."""
+    private = machine / "private"
+    private.mkdir(mode=0o700)
+    shutil.copy("/bin/sh", private / "python")
+    (machine / "muster").write_text(f"#!{private}/python\nexit 0\n")
+    said = refusal(machine, machine / "muster.toml")
+    assert f"user daemon can't run {machine}/muster" in said and "pipx install --global" in said
+
+
+def test_a_user_who_is_yet_to_be_made_has_the_rights_of_a_stranger_and_of_the_group(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "ACCOUNT", "muster-that-is-not-there")
+    settings = machine / "muster.toml"
+    settings.chmod(0o640)
+    assert "can't read" in refusal(machine, settings)
+    settings.chmod(0o644)
+    assert refusal(machine, settings) == ""
+    assert "useradd --system --user-group" in (machine / "calls").read_text()
+
+
+def test_an_uninstall_says_what_stays(machine: Path) -> None:
+    assert refusal(machine, machine / "muster.toml") == ""
+    said = CliRunner().invoke(service.app, ["uninstall", "--yes"])
+    assert not (machine / "units" / service.NAME).exists()
+    assert "what stays:   the user daemon, /var/lib/muster" in said.stdout and "userdel daemon" in said.stdout
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_what_the_temporary_directory_of_the_service_hides_is_refused(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, linked: bool
+) -> None:
+    hidden = machine / "tmp"
+    hidden.mkdir()
+    monkeypatch.setattr(service, "HIDDEN", (hidden,))
+    settings = hidden / "muster.toml"
+    settings.touch(mode=0o644)
+    if linked:
+        link = machine / "link.toml"
+        link.symlink_to(settings)
+        settings = link
+    assert f"would not see {settings}" in refusal(machine, settings)
 
 
 def test_a_service_is_installed_again_only_when_it_may_and_uninstalled_without_a_rest(tmp_path: Path) -> None:

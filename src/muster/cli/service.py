@@ -1,13 +1,15 @@
 """`muster service`: run the server as a systemd service of this machine."""
 
+import grp
 import os
+import pwd
 import re
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -15,13 +17,17 @@ from muster.cli.options import SettingsFile, Yes
 from muster.cli.output import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+Entry = TypeVar("Entry")
 app = typer.Typer(help="Run the server as a systemd service.", no_args_is_help=True, add_completion=False)
 NAME = "muster.service"
 ACCOUNT = "muster"
 BOOTED = Path("/run/systemd/system")
 """Is there while systemd runs this machine (sd_booted(3))."""
+HIDDEN = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 — no file is made there
+"""What `PrivateTmp=yes` hides from the service."""
+STRANGER = 65534
 Root = Annotated[
     Path,
     typer.Option("--root", metavar="DIR", help="Work below this directory, without systemctl.", hidden=True),
@@ -86,14 +92,14 @@ def install(
     if place.live:
         _expect_systemd()
         if not place.user:
-            _expect_open_to_all(Path(program[0]), *([settings] if settings is not None else []))
+            _expect_reach(program, settings)
     text = unit_text(program, settings=settings, user=place.user)
     if place.unit.exists() and place.unit.read_text(encoding="utf-8") != text:
         confirm(f"{place.unit} exists and differs. It will be replaced.", yes=yes)
+    if place.live and not place.user:
+        _make_account()
     place.unit.parent.mkdir(parents=True, exist_ok=True)
     place.unit.write_text(text, encoding="utf-8")
-    if not place.user:
-        _make_account(place)
     place.systemctl("daemon-reload")
     place.systemctl("enable", *(["--now"] if start else []), NAME)
     words = f"installed {place.unit}" + (" and started it" if start and place.live else "")
@@ -127,8 +133,11 @@ def uninstall(
     words = f"removed {place.unit}" if there else f"nothing to remove: there is no {place.unit}"
     if output.wants_json():
         output.print_json({"unit": str(place.unit), "removed": there})
-    else:
-        output.say(words)
+        return
+    output.say(words)
+    if not place.user:
+        output.say(f"  what stays:   the user {ACCOUNT}, /var/lib/muster and /etc/muster")
+        output.say(f"  remove these: rm -r /var/lib/muster /etc/muster; userdel {ACCOUNT}")
 
 
 @app.command()
@@ -235,20 +244,58 @@ def _expect_systemd() -> None:
         )
 
 
-def _expect_open_to_all(*paths: Path) -> None:
-    """Raises UsageProblem for a file that the service's user can't read, before anything is changed."""
+def _expect_reach(program: "Sequence[str]", settings: Path | None) -> None:
+    """Raises UsageProblem if the service's user can't run the program or read the settings.
+
+    Both are tried as that user, so that groups, links, access lists and the interpreter count as they will.
+    """
     from muster.cli.exits import UsageProblem
 
-    for path in paths:
-        whole = path.absolute()
-        for each in (*reversed(whole.parents), whole):
-            needed = 0o4 if each == whole else 0o1
-            if not each.stat().st_mode & needed:
-                raise UsageProblem(
-                    f"cannot install a service: its user {ACCOUNT} can't read {whole},"
-                    f" because of the mode of {each}; keep settings in /etc/muster and install muster for"
-                    " all users (`pipx install --global`), or install a service of your own with --user"
-                )
+    advice = (
+        "keep settings in /etc/muster and install muster for all users (`pipx install --global`),"
+        " or install a service of your own with --user"
+    )
+    tried = [("run", Path(program[0]), [*program, "--version"])]
+    if settings is not None:
+        tried.append(("read", settings.absolute(), ["cat", "--", str(settings.absolute())]))
+    for verb, path, words in tried:
+        if any(form.is_relative_to(each) for each in HIDDEN for form in (path, path.resolve())):
+            why = f"it has a temporary directory of its own, and would not see {path}"
+            raise UsageProblem(f"cannot install a service: {why}; {advice}")
+        said = _complaint(words)
+        if said:
+            why = f"its user {ACCOUNT} can't {verb} {path} ({said})"
+            raise UsageProblem(f"cannot install a service: {why}; {advice}")
+
+
+def _complaint(words: "Sequence[str]") -> str:
+    """Run a command as the service's user. Return why it failed, or nothing.
+
+    A user who is yet to be made has the rights of a stranger, and those of the group if there is one.
+    """
+    account, named = _known(pwd.getpwnam), _known(grp.getgrnam)
+    group = account.pw_gid if account else named.gr_gid if named else STRANGER
+    try:
+        done = subprocess.run(  # noqa: S603 — our own words
+            list(words),
+            user=account.pw_uid if account else STRANGER,
+            group=group,
+            extra_groups=os.getgrouplist(ACCOUNT, group),
+            cwd="/",
+            env={"PATH": os.defpath, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=60,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    return (
+        "" if done.returncode == 0 else done.stderr.strip().rpartition("\n")[2] or f"exit {done.returncode}"
+    )
 
 
 def _program() -> "Sequence[str]":
@@ -257,28 +304,25 @@ def _program() -> "Sequence[str]":
     return (str(beside),) if beside.exists() else (sys.executable, "-m", "muster.cli")
 
 
-def _make_account(place: Place) -> None:
+def _make_account() -> None:
     """Make the system's user that the service runs as, if it is missing."""
-    import pwd
-
     from muster.cli.exits import UsageProblem
 
-    if not place.live:
+    if _known(pwd.getpwnam) is not None:
         return
+    group = ["--user-group"] if _known(grp.getgrnam) is None else ["--gid", ACCOUNT]
+    home = ["--home-dir", "/var/lib/muster", "--shell", "/usr/sbin/nologin"]
+    words = ["useradd", "--system", *group, *home, ACCOUNT]
     try:
-        pwd.getpwnam(ACCOUNT)
+        subprocess.run(words, check=True, capture_output=True, text=True)  # noqa: S603 — our own words
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", "") or error
+        raise UsageProblem(f"cannot make the user {ACCOUNT}: {str(said).strip()}") from error
+
+
+def _known(look: "Callable[[str], Entry]") -> "Entry | None":
+    """Return the entry of the service's user or group, if there is one."""
+    try:
+        return look(ACCOUNT)
     except KeyError:
-        words = [
-            "useradd",
-            "--system",
-            "--home-dir",
-            "/var/lib/muster",
-            "--shell",
-            "/usr/sbin/nologin",
-            ACCOUNT,
-        ]
-        try:
-            subprocess.run(words, check=True, capture_output=True, text=True)  # noqa: S603 — our own words
-        except (OSError, subprocess.CalledProcessError) as error:
-            said = getattr(error, "stderr", "") or error
-            raise UsageProblem(f"cannot make the user {ACCOUNT}: {str(said).strip()}") from error
+        return None
