@@ -109,7 +109,7 @@ def _shown(site: "Site", arm: "Arm", *, keep: bool) -> float:
     with site.needed(), site.client() as client:
         _told(f"\n$ muster clusters create blast-1 -t {TEMPLATE}")
         made = _followed(client, client.send(calls.create_cluster("blast-1", TEMPLATE)))
-        _told(f"✔ ready: {made.result}\n  {made.detail.portal_url}")
+        _told(f"✔ ready: {made.result}\n  {made.detail.console_url}")
         _told(f"\n$ muster clusters create blast-2 -t {TEMPLATE}    # there is no quota left")
         arm.next_problem = _quota()
         failed = _followed(client, client.send(calls.create_cluster("blast-2", TEMPLATE)))

@@ -41,8 +41,8 @@ async def test_a_cluster_is_asked_for_followed_shown_and_deleted(site: Site) -> 
     assert {each.detail.cluster for each in shown} == {"c1"}
     for told in (operation, await client.send(calls.operation(operation.operation_id))):
         assert [each.phase for each in told.steps] == [each.phase for each in STEPS.create]
-    assert shown[-1].detail.portal_url == listed.portal_url
-    assert listed.portal_url.endswith("/rg-batch/providers/Microsoft.ContainerService/managedClusters/c1")
+    assert shown[-1].detail.console_url == listed.console_url
+    assert listed.console_url.endswith("/rg-batch/providers/Microsoft.ContainerService/managedClusters/c1")
 
     found = await client.send(calls.cluster("C1"))
     assert (found.state, found.fqdn) == (ClusterState.READY, "c1.hcp.westeurope.azmk8s.io")

@@ -22,7 +22,7 @@ BESIDE: dict[str, set[str]] = {
     "node": RUNNING_TIME,
     "operation": RUNNING_TIME | {"detail", "steps"},
     "command": {"argv", "timeout", "archive", "stdin", "collect", "silent_since", "given_up_at"},
-    "cluster": {"subscription", "resource_group", "region", "nodes", "portal_url", "spec", "operation"},
+    "cluster": {"account", "group", "region", "nodes", "console_url", "spec", "operation"},
     "template": {"paused"},
 }
 """Fields of a resource that its events don't carry."""

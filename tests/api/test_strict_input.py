@@ -120,7 +120,8 @@ async def test_the_document_says_of_each_request_and_answer_what_holds(site: Sit
     assert node["required"] == list(node["properties"]), "an answer holds all of its fields"
     assert "additionalProperties" not in report, "an agent may be newer"
     assert schemas["NodeState"]["enum"][:2] == ["created", "idle"], "in the order of the domain"
-    assert schemas["Detail"]["properties"]["portal_url"]["description"].startswith("Where the provider's own")
+    console = schemas["Detail"]["properties"]["console_url"]
+    assert console["description"].startswith("Where the provider's own")
     made = document["paths"]["/api/v1/provisions"]["post"]
     assert made["security"] == [{"token": []}] and "Location" in made["responses"]["202"]["headers"]
     assert [each["name"] for each in made["parameters"]] == ["Idempotency-Key"]

@@ -21,9 +21,9 @@ State = Annotated[
     typer.Option("--state", metavar="STATE", help="Only in this state, e.g. ready. May be repeated."),
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The cluster's name; its id works too.")]
-NewName = Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called, in Azure too.")]
+NewName = Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called, at its provider too.")]
 TemplateName = Annotated[
-    str, typer.Option("--template", "-t", metavar="NAME", help="A template with the provider aks.")
+    str, typer.Option("--template", "-t", metavar="NAME", help="A template whose provider makes clusters.")
 ]
 
 
@@ -69,7 +69,7 @@ def _list(state: list[str] | None) -> None:
             str(each.state),
             each.template,
             each.region,
-            each.resource_group,
+            each.group,
             str(each.nodes),
             each.kubernetes_version or "-",
             output.age(each.created_at),
@@ -96,7 +96,7 @@ def create(
     key: options.Key = None,
     _output: Output = None,
 ) -> None:
-    """Create a cluster and watch it: steps, node pools, Azure's state. Ctrl-C leaves it running.
+    """Create a cluster and watch it: steps, node pools, the provider's state. Ctrl-C leaves it running.
 
     Asking again for one that is being made watches that. `muster operations cancel` stops it and removes all
     that was made.
@@ -121,8 +121,8 @@ def _ready(operation: "Operation", name: str) -> None:
     say(f"✔ cluster {name} is ready ({format_taken(operation.elapsed_seconds)})")
     if operation.result:
         say(f"  {operation.result}")
-    if operation.detail.portal_url:
-        say(f"  {operation.detail.portal_url}")
+    if operation.detail.console_url:
+        say(f"  {operation.detail.console_url}")
     say(f"  delete it: muster clusters delete {name}")
 
 
@@ -147,7 +147,7 @@ def show(name: Name, *, _output: Output = None) -> None:
             ("reason", f"{found.reason}: {found.detail}" if found.reason else found.detail),
             ("template", f"{found.template} (revision {found.revision})"),
             ("region", found.region),
-            ("group", f"{found.resource_group} in {found.subscription}"),
+            ("group", f"{found.group} in {found.account}"),
             ("version", found.kubernetes_version or spec.kubernetes_version or ""),
             ("address", found.fqdn),
             ("pools", _pools(found)),
@@ -155,7 +155,7 @@ def show(name: Name, *, _output: Output = None) -> None:
             ("created", f"{output.timestamp(found.created_at)} ({output.age(found.created_at)} ago)"),
             ("ready", output.timestamp(found.ready_at)),
             ("work", _work(found)),
-            ("portal", found.portal_url),
+            ("console", found.console_url),
         )
     )
 
@@ -196,8 +196,8 @@ def delete(
 ) -> None:
     """Delete a cluster and its role assignments.
 
-    Its resource group goes too, if Muster made it and nothing else is in it. A cluster that is still being
-    made is cancelled, and all that was made so far is removed.
+    The group that it is in goes too, if Muster made it and nothing else is in it. A cluster that is still
+    being made is cancelled, and all that was made so far is removed.
     """
     from muster.cli.connection import open_client
     from muster.cli.operation_watch import finish_or_detach

@@ -64,13 +64,13 @@ CLUSTER_EXAMPLE: dict[str, Any] = {
     "created_at": EXAMPLE_TIME,
     "ready_at": None,
     "operation_id": PROGRESS_EXAMPLE["operation_id"],
-    "subscription": SPEC_EXAMPLE["subscription"],
-    "resource_group": "rg-batch",
+    "account": SPEC_EXAMPLE["subscription"],
+    "group": SPEC_EXAMPLE["resource_group"],
     "region": "westeurope",
     "nodes": 11,
     "kubernetes_version": "",
     "fqdn": "",
-    "portal_url": "https://portal.azure.com/#resource/subscriptions/…",
+    "console_url": "https://portal.azure.com/#resource/subscriptions/…",
     "reason": None,
     "detail": "",
 }
@@ -89,14 +89,16 @@ class Cluster(Shape):
     created_at: Time
     ready_at: Time | None = None
     operation_id: str
-    subscription: str
-    resource_group: str
+    account: str
+    """The account at the provider that owns it and pays for it."""
+    group: str
+    """The group of resources, or the project, that it is in."""
     region: str
     nodes: int
     kubernetes_version: str = ""
     fqdn: str = ""
-    portal_url: str = ""
-    """Empty once it is deleted."""
+    console_url: str = ""
+    """Where the provider's own console shows it. Empty once it is deleted."""
     reason: Reason | None = None
     detail: str = ""
 
@@ -105,11 +107,11 @@ class Cluster(Shape):
         return convert(
             cls,
             cluster,
-            subscription=plan.place.account,
-            resource_group=plan.place.group,
+            account=plan.place.account,
+            group=plan.place.group,
             region=plan.region,
             nodes=plan.nodes,
-            portal_url="" if cluster.state is ClusterState.DELETED else plan.place.link,
+            console_url="" if cluster.state is ClusterState.DELETED else plan.place.link,
             **more,
         )
 

@@ -53,7 +53,7 @@ PROGRESS_EXAMPLE: dict[str, Any] = {
         "result": "",
         "cluster": None,
         "arm_elapsed_seconds": None,
-        "portal_url": None,
+        "console_url": None,
     },
     "error": None,
 }
@@ -114,7 +114,7 @@ class Detail(Shape):
     """The name of the cluster that it is about."""
     arm_elapsed_seconds: float | None = None
     """How long the provider has been making the cluster, while it does."""
-    portal_url: str | None = None
+    console_url: str | None = None
     """Where the provider's own console shows it."""
 
 
@@ -290,7 +290,7 @@ def _detail(operation: domain.Operation, now: float) -> Detail:
         result=operation.result,
         cluster=request.name if isinstance(request, ClusterCreateRequest) else None,
         arm_elapsed_seconds=None if since is None else round(max(0.0, now - since), 3),
-        portal_url=(shown.link or None) if shown is not None else None,
+        console_url=(shown.link or None) if shown is not None else None,
     )
 
 

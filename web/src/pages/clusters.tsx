@@ -172,7 +172,7 @@ export function ClusterCard({ cluster }: { cluster: Cluster }) {
           <Badge tone={TONES[cluster.state] ?? "pending"}>{plain(cluster.state)}</Badge>
         </h2>
         <div className="card-side">
-          {(!operation || ended(operation.status)) && <Portal url={cluster.portal_url} />}
+          {(!operation || ended(operation.status)) && <Portal url={cluster.console_url} />}
           <Delete cluster={cluster} />
         </div>
       </header>
@@ -188,9 +188,7 @@ export function ClusterCard({ cluster }: { cluster: Cluster }) {
           <TemplateLink name={cluster.template} revision={cluster.revision} />
         </Fact>
         <Fact name="Nodes">{typeof cluster.nodes === "number" && counted(cluster.nodes, "node")}</Fact>
-        <Fact name="Where">
-          {[cluster.provider, cluster.region, cluster.resource_group].filter(Boolean).join(" · ")}
-        </Fact>
+        <Fact name="Where">{[cluster.provider, cluster.region, cluster.group].filter(Boolean).join(" · ")}</Fact>
         <Fact name="Kubernetes">{cluster.kubernetes_version}</Fact>
         <Fact name="Address">{cluster.fqdn && <Name mono>{cluster.fqdn}</Name>}</Fact>
         <Fact name="Created">{cluster.created_at && <Ago at={cluster.created_at} />}</Fact>

@@ -98,7 +98,7 @@ export function Banner({ operation, detailed = true }: { operation: Operation; d
               Cancel
             </Act>
           )}
-          {!over && <Portal url={operation.detail?.portal_url} />}
+          {!over && <Portal url={operation.detail?.console_url} />}
           {detailed && (
             <Link className="button" href={to("operations", id)} aria-label={`Details of ${operation.run ?? id}`}>
               Details

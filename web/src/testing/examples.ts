@@ -41,7 +41,7 @@ export function operation(changes: Partial<Operation> = {}): Operation {
       result: "",
       cluster: null,
       arm_elapsed_seconds: null,
-      portal_url: null,
+      console_url: null,
     },
     error: null,
     elapsed_seconds: 12,
