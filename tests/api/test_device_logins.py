@@ -117,15 +117,32 @@ async def test_confirmed_twice_at_once_it_is_one_login(sign_in: SignIn) -> None:
     assert [each["kind"] for each in tokens].count("login") == 1
 
 
-async def test_only_so_many_terminals_wait(sign_in: SignIn) -> None:
-    http = sign_in.site.http("")
-    for _ in range(WAITING_MOST):
-        assert (await http.post(f"{ROOT}/device", json={"machine": "m"})).status_code == 201
-    refused = await http.post(f"{ROOT}/device", json={"machine": "one-more"})
-    assert (refused.status_code, refused.json()["code"]) == (503, "not_yet")
-    assert refused.headers["retry-after"] == "30"
-    sign_in.clock.ahead = LASTS
-    await _begun(sign_in)
+async def test_a_flood_from_one_address_stops_no_login_from_another(sign_in: SignIn) -> None:
+    """Neither one that waits already, nor one that begins in the flood."""
+    flood = sign_in.site.http("")
+    browser, before = await sign_in.signed_in(), await _begun_from("127.0.0.2", sign_in)
+    flooded = [
+        (await flood.post(f"{ROOT}/device", json={"machine": "m"})).json() for _ in range(WAITING_MOST)
+    ]
+    within = await _begun_from("127.0.0.3", sign_in)
+    for _ in range(5):
+        assert (await flood.post(f"{ROOT}/device", json={"machine": "m"})).status_code == 201
+    for login in (before, within):
+        confirmed = await browser.post(f"{ROOT}/device/{login['user_code']}/confirm")
+        assert confirmed.status_code == 200, confirmed.text
+        assert (await _polled(sign_in, login)).status_code == 200
+    told = (await _polled(sign_in, flooded[0])).json()
+    assert told["code"] == "expired_token" and "too many terminals asked" in told["detail"]
+    assert (await _polled(sign_in, flooded[-1])).json()["code"] == "authorization_pending"
+
+
+async def _begun_from(address: str, sign_in: SignIn) -> dict[str, Any]:
+    """Begin a login from an address of this machine."""
+    transport = httpx.AsyncHTTPTransport(local_address=address)
+    async with httpx.AsyncClient(base_url=sign_in.site.url, transport=transport) as http:
+        begun = await http.post(f"{ROOT}/device", json={"machine": "laptop"})
+    assert begun.status_code == 201, begun.text
+    return dict(begun.json())
 
 
 async def test_a_machine_s_name_is_plain_text(sign_in: SignIn) -> None:

@@ -23,7 +23,7 @@ from muster.domain.access import (
     hashed,
 )
 from muster.domain.acknowledgements import KEPT, Acknowledgement
-from muster.domain.errors import Conflict, NotFound, QueueFull
+from muster.domain.errors import Conflict, NotFound
 from muster.domain.progress import Tone
 from muster.ports.access import AccessStore
 from muster.ports.store import Store
@@ -51,9 +51,13 @@ def session(n: int = 1, *, created_at: float = 10.0) -> ApiToken:
     )
 
 
-def terminal(code: str = "AAAA-BBBB", *, created_at: float = 10.0) -> DeviceRequest:
+def terminal(code: str = "AAAA-BBBB", *, created_at: float = 10.0, address: str = "") -> DeviceRequest:
     return DeviceRequest(
-        user_code=code, machine="laptop", created_at=created_at, expires_at=created_at + 60.0
+        user_code=code,
+        machine="laptop",
+        created_at=created_at,
+        expires_at=created_at + 60.0,
+        address=address,
     )
 
 
@@ -224,16 +228,28 @@ class AccessContract:
             await access.settle_device("AAAA-BBBB", session(), now=70.0, actor="ada")
         assert list(await access.tokens()) == []
 
-    async def test_only_so_many_terminals_wait_and_expired_ones_make_room(self, access: AccessStore) -> None:
+    async def test_only_so_many_terminals_wait_and_the_address_that_asks_most_makes_room(
+        self, access: AccessStore
+    ) -> None:
+        for n, address in enumerate(("10.0.0.1", "10.0.0.2", "10.0.0.2")):
+            asked = terminal(f"AAAA-{n}", created_at=10.0 + n, address=address)
+            await access.add_device(asked, secret_hash=f"hash-{n}", most=3)
+            assert await access.device(f"AAAA-{n}") == asked
+        for n, address in ((3, "10.0.0.2"), (4, "10.0.0.3")):
+            asked = terminal(f"AAAA-{n}", created_at=10.0 + n, address=address)
+            await access.add_device(asked, secret_hash=f"hash-{n}", most=3)
+        left = [await access.device_for(f"hash-{n}") is not None for n in range(5)]
+        assert left == [True, False, False, True, True]
+
+    async def test_terminals_that_are_settled_or_expired_make_room(self, access: AccessStore) -> None:
         for n in range(3):
             await access.add_device(terminal(f"AAAA-{n}"), secret_hash=f"hash-{n}", most=3)
-        with pytest.raises(QueueFull):
-            await access.add_device(terminal("AAAA-9"), secret_hash="hash-9", most=3)
         await access.settle_device("AAAA-0", None, now=20.0, actor="ada")
         await access.add_device(terminal("AAAA-9"), secret_hash="hash-9", most=3)
         for code, secret in (("AAAA-9", "hash-8"), ("AAAA-8", "hash-9")):
             with pytest.raises(Conflict):
                 await access.add_device(terminal(code), secret_hash=secret, most=9)
+        assert [await access.device(f"AAAA-{n}") is not None for n in range(3)] == [True] * 3
         await access.add_device(terminal("AAAA-7", created_at=71.0), secret_hash="hash-7", most=1)
         assert await access.device("AAAA-1") is None and await access.device_for("hash-1") is None
 

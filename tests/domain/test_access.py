@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from muster.domain import checks, serialization
-from muster.domain.access import ApiToken, Role, may
+from muster.domain.access import ApiToken, DeviceRequest, Role, displaced, may
 from muster.domain.errors import InvalidRequest
 from tests.domain import strategies
 from tests.domain.builders import NOW, SMALLEST, modest
@@ -89,6 +89,7 @@ def test_a_token_has_no_place_for_its_secret() -> None:
         "kind",
         "idle_timeout",
         "seen_at",
+        "claims",
     }
 
 
@@ -99,3 +100,34 @@ def test_a_token_survives_json_and_back(drawn: ApiToken) -> None:
         serialization.from_plain(ApiToken, json.loads(json.dumps(serialization.fields_to_plain(drawn))))
         == drawn
     )
+
+
+# --- terminals that make room -----------------------------------------------------------------------
+
+
+def _terminal(number: int, address: str) -> DeviceRequest:
+    return DeviceRequest(
+        user_code=f"code-{number}", machine="m", created_at=float(number), expires_at=900.0, address=address
+    )
+
+
+@pytest.mark.parametrize(
+    ("waiting", "asks", "most", "gone"),
+    [
+        (["a", "a", "b"], "b", 4, []),
+        (["a", "b", "b"], "c", 3, [1]),
+        (["a", "b"], "b", 2, [1]),
+        (["a", "b"], "c", 2, [0]),
+        (["a", "b", "b", "b"], "c", 3, [1, 2]),
+        (["10.0.0.9", "2001:db8::1", "2001:db8::2"], "10.0.0.8", 3, [1]),
+        (["2001:db8:0:1::1", "2001:db8:0:2::1", "10.0.0.9"], "::ffff:10.0.0.9", 3, [2]),
+        (["fe80::1%eth0", "b", "fe80::2%eth1"], "c", 3, [0]),
+        ([], "a", 0, []),
+    ],
+)
+def test_the_oldest_terminal_of_the_network_that_asks_most_makes_room(
+    waiting: list[str], asks: str, most: int, gone: list[int]
+) -> None:
+    known = [_terminal(number, address) for number, address in enumerate(waiting)]
+    found = displaced(known[::-1], _terminal(99, asks), most=most)
+    assert [each.user_code for each in found] == [f"code-{number}" for number in gone]

@@ -10,7 +10,7 @@ import hashlib
 from muster.api.access import SECRET_PREFIX
 from muster.api.problems import AuthorizationPending, LoginDenied, LoginExpired
 from muster.domain.access import ApiToken, DeviceRequest, Settlement, TokenKind, hashed, named_after
-from muster.domain.errors import Conflict, Forbidden, NotFound, NotYet, QueueFull
+from muster.domain.errors import Conflict, Forbidden, NotFound
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.ids import Ids
@@ -19,8 +19,8 @@ from muster.ports.sign_in import Lifetimes
 LASTS = 600.0
 INTERVAL = 2.0
 WAITING_MOST = 200
-"""Terminals that may wait at the same time: anyone on the network can ask."""
-RETRY = 30.0
+"""Terminals that may wait at the same time: anyone on the network can ask. Then the oldest one of the address
+that asks most makes room."""
 TRIES = 3
 _LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 """Without vowels, so that no code is a word."""
@@ -50,18 +50,19 @@ class DeviceLogins:
         self._ids = ids
         self._lifetimes = lifetimes
 
-    async def begin(self, machine: str) -> tuple[DeviceRequest, str]:
-        """Return the request of a terminal and its secret. Raises NotYet if too many wait."""
+    async def begin(self, machine: str, address: str) -> tuple[DeviceRequest, str]:
+        """Return the request of a terminal and its secret."""
         for attempt in range(TRIES):
             secret, now = SECRET_PREFIX + self._ids.secret(), self._clock.now()
             request = DeviceRequest(
-                user_code=user_code(secret), machine=machine, created_at=now, expires_at=now + LASTS
+                user_code=user_code(secret),
+                machine=machine,
+                created_at=now,
+                expires_at=now + LASTS,
+                address=address,
             )
             try:
                 await self._access.add_device(request, secret_hash=hashed(secret), most=WAITING_MOST)
-            except QueueFull as error:
-                words = f"{WAITING_MOST} terminals wait to be signed in already"
-                raise NotYet(f"cannot log in now: {words}; try again in a minute", RETRY) from error
             except Conflict:
                 if attempt == TRIES - 1:
                     raise
@@ -81,7 +82,8 @@ class DeviceLogins:
         if request is not None and request.settled is Settlement.DENIED:
             raise LoginDenied("cannot log in: the person denied it; run `muster login` again")
         if request is None or not request.pending(now=self._clock.now()):
-            raise LoginExpired(f"cannot log in: the code was not confirmed within {LASTS / 60:g} minutes")
+            why = f"the code was not confirmed within {LASTS / 60:g} minutes, or too many terminals asked"
+            raise LoginExpired(f"cannot log in: {why}; run `muster login` again")
         raise AuthorizationPending("the code waits for a person to confirm it; ask again")
 
     async def find(self, typed: str, person: ApiToken) -> DeviceRequest:

@@ -4,8 +4,11 @@ A session of the page is a token too: one that a browser keeps in a cookie, and 
 """
 
 import hashlib
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import IPv4Address, IPv6Network, ip_address
 
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
@@ -125,12 +128,42 @@ class DeviceRequest:
     created_at: float
     expires_at: float
     settled: Settlement | None = None
+    address: str = ""
+    """Where it was asked for: the other end of the connection, so a proxy's if there is one."""
 
     def __post_init__(self) -> None:
         checks.text("machine", self.machine, longest=checks.NAME_MAX)
 
     def pending(self, *, now: float) -> bool:
         return self.settled is None and now < self.expires_at
+
+
+def displaced(
+    waiting: Sequence[DeviceRequest], request: DeviceRequest, *, most: int
+) -> Sequence[DeviceRequest]:
+    """Return who must make room, so that `most` wait together with a new request.
+
+    Each time it is the oldest one of the network that asks most, so a flood displaces itself alone.
+    """
+    left = sorted(waiting, key=lambda each: each.created_at)
+    gone = []
+    while left and len(left) >= most:
+        asked = Counter(_network(each.address) for each in (*left, request))
+        goes = max(left, key=lambda each: asked[_network(each.address)])  # the first of equals: the oldest
+        left.remove(goes)
+        gone.append(goes)
+    return gone
+
+
+def _network(address: str) -> str:
+    """Return what one caller may have for itself: an IPv4 address, or 64 bits of an IPv6 one."""
+    try:
+        known = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(known, IPv4Address):
+        return str(known)
+    return str(known.ipv4_mapped or IPv6Network((known, 64), strict=False))
 
 
 def hashed(secret: str) -> str:

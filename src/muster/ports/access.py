@@ -38,9 +38,10 @@ class AccessStore(Protocol):
 
     @writes
     async def add_device(self, request: DeviceRequest, *, secret_hash: str, most: int) -> None:
-        """Store the request of a terminal, and delete those that have expired.
+        """Store the request of a terminal. Delete those that have expired, and those that must make room for
+        it (`domain.access.displaced`), so that at most `most` wait.
 
-        Raises Conflict if the user code or the secret is there, QueueFull if `most` requests wait.
+        Raises Conflict if the user code or the secret is there.
         """
         ...
 

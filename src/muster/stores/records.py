@@ -141,9 +141,5 @@ def lease_lost_error(fence: Fence) -> LeaseLost:
     )
 
 
-DEVICES = "terminals that sign in"
-"""Whose queue it is, if too many of them wait."""
-
-
 def device_over(user_code: str) -> Conflict:
     return Conflict(f"cannot settle the code {user_code}: it was settled before, or has expired; log in anew")

@@ -93,15 +93,15 @@ async def sign_out(ctx: Ctx, caller: CallerToken) -> Response:
     return response
 
 
-async def begin_device(ctx: Ctx, body: DeviceLoginRequest) -> DeviceLogin:
+async def begin_device(ctx: Ctx, request: RawRequest, body: DeviceLoginRequest) -> DeviceLogin:
     """Ask for a code with which a person signs this terminal in (RFC 8628; the body is JSON)."""
-    request, secret = await _logins(ctx).begin(body.machine)
+    begun, secret = await _logins(ctx).begin(body.machine, request.client.host if request.client else "")
     page = f"{_desk(ctx).provider.home}/device"
     return DeviceLogin(
         device_code=secret,
-        user_code=request.user_code,
+        user_code=begun.user_code,
         verification_uri=page,
-        verification_uri_complete=f"{page}?code={request.user_code}",
+        verification_uri_complete=f"{page}?code={begun.user_code}",
         expires_in=LASTS,
         interval=INTERVAL,
     )

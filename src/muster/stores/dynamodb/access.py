@@ -6,16 +6,16 @@ Holds hashes of secrets, never a secret.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from muster.domain.access import ENDED_KEPT, ApiToken, DeviceRequest, Settlement, TokenKind
+from muster.domain.access import ENDED_KEPT, ApiToken, DeviceRequest, Settlement, TokenKind, displaced
 from muster.domain.acknowledgements import KEPT, Acknowledgement
-from muster.domain.errors import NotFound, QueueFull
+from muster.domain.errors import NotFound
 from muster.domain.events import of_installation, of_note, of_token_made, of_token_revoked
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Key, record, restored, text
 from muster.stores.dynamodb.writes import ABSENT, THERE, Write, conflict
-from muster.stores.records import DEVICES, device_over
+from muster.stores.records import device_over
 
 EVERYTHING = "*"
 """How a pause of everything is stored: no template has this name, and it sorts before all of them."""
@@ -102,14 +102,14 @@ class DynamoAccess:
     async def add_device(self, request: DeviceRequest, *, secret_hash: str, most: int) -> None:
         write = Write()
         items = await self._table.query(keys.DEVICES, most=most + FORGOTTEN)
-        known = [(item, restored(DeviceRequest, item)) for item in items]
-        if sum(each.pending(now=request.created_at) for _, each in known) >= most:
-            raise QueueFull(DEVICES, most)
-        over = [(item, each) for item, each in known if each.expires_at <= request.created_at]
-        for item, each in over[:FORGOTTEN]:
+        known, now = [restored(DeviceRequest, item) for item in items], request.created_at
+        secrets = {each.user_code: text(item, "secret") for each, item in zip(known, items, strict=True)}
+        room = displaced([each for each in known if each.pending(now=now)], request, most=most)
+        over = [each for each in known if each.expires_at <= now]
+        for each in (*room, *over)[:FORGOTTEN]:
             if each.user_code != request.user_code:
                 write.delete((keys.DEVICES, each.user_code))
-                write.delete(keys.device_secret(text(item, "secret")))
+                write.delete(keys.device_secret(secrets[each.user_code]))
         there = conflict(
             f"cannot add the terminal {request.user_code}: its code, or its secret, is there already"
         )

@@ -5,11 +5,11 @@ Holds hashes of secrets, never a secret.
 
 from collections.abc import Sequence
 
-from muster.domain.access import ENDED_KEPT, ApiToken, DeviceRequest, Settlement, TokenKind
+from muster.domain.access import ENDED_KEPT, ApiToken, DeviceRequest, Settlement, TokenKind, displaced
 from muster.domain.acknowledgements import KEPT, Acknowledgement
-from muster.domain.errors import Conflict, NotFound, QueueFull
+from muster.domain.errors import Conflict, NotFound
 from muster.domain.events import of_installation, of_note, of_token_made, of_token_revoked
-from muster.stores.records import DEVICES, device_over
+from muster.stores.records import device_over
 from muster.stores.sql import events
 from muster.stores.sql.engines import EngineVerbs, read, write
 from muster.stores.sql.rows import ACKNOWLEDGEMENT, API_TOKEN, DEVICE
@@ -30,6 +30,7 @@ _TOUCH = "UPDATE api_tokens SET seen_at = :now WHERE id = :id AND (seen_at IS NU
 _ADD_DEVICE = f"{DEVICE.inserting('secret_hash')} ON CONFLICT DO NOTHING"
 _DEVICE = f"SELECT {DEVICE.select} FROM device_requests WHERE user_code = :user_code"
 _DEVICE_BY_HASH = f"SELECT {DEVICE.select} FROM device_requests WHERE secret_hash = :secret_hash"
+_WAITING_DEVICES = f"SELECT {DEVICE.select} FROM device_requests WHERE settled IS NULL ORDER BY user_code"
 _DEVICE_HASH = "SELECT secret_hash FROM device_requests WHERE user_code = :user_code"
 _SETTLE = """
     UPDATE device_requests SET settled = :settled
@@ -74,9 +75,9 @@ def _touch(tx: Tx, token_id: str, *, now: float) -> None:
 
 def _add_device(tx: Tx, request: DeviceRequest, *, secret_hash: str, most: int) -> None:
     tx.change("DELETE FROM device_requests WHERE expires_at <= :now", {"now": request.created_at})
-    (waiting,) = tx.execute("SELECT count(*) FROM device_requests WHERE settled IS NULL")[0]
-    if waiting >= most:
-        raise QueueFull(DEVICES, most)
+    waiting = [DEVICE.decode(row) for row in tx.execute(_WAITING_DEVICES)]
+    for each in displaced(waiting, request, most=most):
+        tx.change("DELETE FROM device_requests WHERE user_code = :code", {"code": each.user_code})
     if not tx.change(_ADD_DEVICE, {**DEVICE.params(request), "secret_hash": secret_hash}):
         raise Conflict(
             f"cannot add the terminal {request.user_code}: its code, or its secret, is there already"

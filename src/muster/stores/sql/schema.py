@@ -552,6 +552,11 @@ _CLAIMS = (
     "ALTER TABLE api_tokens ADD COLUMN claims TEXT",
 )
 
+_DEVICE_ADDRESSES = (
+    # So that a flood of requests from one address displaces its own ones.
+    "ALTER TABLE device_requests ADD COLUMN address TEXT NOT NULL DEFAULT ''",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -579,6 +584,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=24, name="sessions and logins", statements=_SIGN_IN),
     Migration(version=25, name="samples of the pools", statements=_POOL_SAMPLES),
     Migration(version=26, name="claims of people", statements=_CLAIMS),
+    Migration(version=27, name="addresses of terminals", statements=_DEVICE_ADDRESSES),
 )
 LATEST = MIGRATIONS[-1].version
 
