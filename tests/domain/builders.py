@@ -5,6 +5,7 @@ from typing import Any
 
 from hypothesis import settings
 
+from muster.domain.checks import NAME_MAX
 from muster.domain.command import Command, CommandState, Execution
 from muster.domain.deadlines import Limits
 from muster.domain.ids import AssignmentId, CommandId, LaunchId, NodeId, OperationId
@@ -40,7 +41,8 @@ _TIMED = (*_BOUND, NodeState.IDLE, NodeState.FAILED)
 
 def kind(value: object) -> str:
     """The id of a test's row whose value is too odd to be written out."""
-    return value if isinstance(value, str) and value.isidentifier() else getattr(value, "__name__", "value")
+    short = isinstance(value, str) and value.isidentifier() and len(value) < NAME_MAX
+    return str(value) if short else getattr(value, "__name__", "value")
 
 
 def node(state: NodeState = NodeState.CREATED, n: int = 1, **fields: Any) -> Node:

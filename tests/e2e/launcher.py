@@ -16,6 +16,8 @@ pid. A line {"wait": pid} is answered with the exit status.
 """
 
 import asyncio
+import gc
+import importlib
 import json
 import logging
 import os
@@ -29,10 +31,11 @@ from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
-from muster import serve
+from muster import agent, serve
 from muster.config import load
 from muster.controllers import standing_duties
 from muster.controllers.duties import Duties, Duty
+from muster.discovery import installed
 from muster.domain.events import Draft, Entity
 from muster.domain.operation import Fence
 from muster.domain.settings import Settings
@@ -229,6 +232,7 @@ def lower(uid: int) -> None:
 
 
 def nursery() -> None:
+    _prepare()
     for line in sys.stdin:
         order = json.loads(line)
         if "wait" in order:
@@ -240,6 +244,15 @@ def nursery() -> None:
                 os._exit(main(order["argv"]))
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
+
+
+def _prepare() -> None:
+    """Do what each server would else do again: import its parts, find the integrations, pack the agent."""
+    installed()
+    agent.source()
+    for module in ("aks.provider", "github.parts", "process.parts"):
+        importlib.import_module(f"muster.integrations.{module}")
+    gc.freeze()
 
 
 def _leave_home(log: Path, ready: Path) -> None:

@@ -19,7 +19,7 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 def bare(text: str) -> str:
     tree = ast.parse(text)
     lines = [line.encode() for line in text.splitlines(keepends=True)]
-    cuts = [*_comments(text), *_docstrings(tree), *_annotations(tree, lines)]
+    cuts = [*_comments(text), *_in_tree(tree, lines)]
     for start, end, instead in sorted(cuts, reverse=True):
         _cut(lines, start, end, instead)
     return _dented("".join(line.decode().rstrip() + "\n" for line in lines))
@@ -71,21 +71,18 @@ def _comments(text: str) -> Iterator[Cut]:
             yield (line, before), (line, before + len(token.string.encode())), b""
 
 
-def _docstrings(tree: ast.Module) -> Iterator[Cut]:
-    for node in ast.walk(tree):
-        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            said = node.body[0]
-            yield _start(said), _end(said), b"" if len(node.body) > 1 else b"pass"
-
-
-def _annotations(tree: ast.Module, lines: list[bytes]) -> Iterator[Cut]:
+def _in_tree(tree: ast.Module, lines: list[bytes]) -> Iterator[Cut]:
+    """Find docstrings and the annotations of functions, in one walk: the walk is what takes long."""
     for node in ast.walk(tree):
         if isinstance(node, ast.arg) and node.annotation is not None:
             line, column = _start(node)
             yield (line, column + len(node.arg.encode())), _end(node.annotation), b""
-        elif isinstance(node, _Function) and node.returns is not None:
+        if isinstance(node, _Function) and node.returns is not None:
             line, column = _start(node.returns)
             yield (line, lines[line - 1].rindex(b")", 0, column) + 1), _end(node.returns), b""
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            said = node.body[0]
+            yield _start(said), _end(said), b"" if len(node.body) > 1 else b"pass"
 
 
 def _start(node: ast.arg | ast.expr | ast.stmt) -> Place:
