@@ -79,6 +79,7 @@ async def measure() -> Sequence[Figure]:
             overview=store.overview,
             clusters=store.clusters,
             jobs=store.jobs,
+            messages=store.messages,
             clock=SystemClock(),
             ids=SystemIds(),
             wakeups=LocalWakeups(),

@@ -136,6 +136,7 @@ class _Scene:
             overview=self._store.overview,
             clusters=self._store.clusters,
             jobs=self._store.jobs,
+            messages=self._store.messages,
             clock=self._clock,
             ids=SystemIds(),
             wakeups=self._wakeups,

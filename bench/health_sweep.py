@@ -234,6 +234,7 @@ def _ports(store: SqlStore, clock: Clock) -> Ports:
         overview=store.overview,
         clusters=store.clusters,
         jobs=store.jobs,
+        messages=store.messages,
         clock=clock,
         ids=SystemIds(),
         wakeups=LocalWakeups(),

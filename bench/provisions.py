@@ -68,6 +68,7 @@ class _Stage:
             overview=self.store.overview,
             clusters=self.store.clusters,
             jobs=self.store.jobs,
+            messages=self.store.messages,
             clock=clock,
             ids=SystemIds(),
             wakeups=self.wakeups,

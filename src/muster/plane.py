@@ -138,6 +138,7 @@ class ControlPlane:
         given = DutyContext(
             store=ports.store,
             jobs=ports.jobs,
+            messages=ports.messages,
             access=ports.access,
             clock=ports.clock,
             ids=ports.ids,

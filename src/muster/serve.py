@@ -313,6 +313,7 @@ class _Parts:
             overview=timed(self.store.overview, took),
             clusters=timed(self.store.clusters, took),
             jobs=timed(self.store.jobs, took),
+            messages=timed(self.store.messages, took),
             clock=self._clock,
             ids=self._ids,
             wakeups=self._opened.wakeups,

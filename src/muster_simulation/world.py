@@ -188,6 +188,7 @@ class World:
             overview=self.store.overview,
             clusters=self.store.clusters,
             jobs=self.store.jobs,
+            messages=self.store.messages,
             clock=self.clock,
             ids=self._ids,
             wakeups=self._bus,

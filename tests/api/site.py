@@ -240,6 +240,7 @@ async def opened(
         overview=store.overview,
         clusters=store.clusters,
         jobs=store.jobs,
+        messages=store.messages,
         clock=clock,
         ids=ids,
         wakeups=wakeups,

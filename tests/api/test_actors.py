@@ -8,6 +8,7 @@ from muster.api.router import ROOT
 from muster.api.routes import TABLES
 from muster.client import calls
 from muster.domain import node as nodes
+from muster.domain import undelivered
 from muster.domain.access import Role
 from muster.domain.command import Execution
 from muster.domain.ids import OperationId
@@ -16,6 +17,7 @@ from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
 from tests.api.site import Site
+from tests.contracts.message_contract import message
 from tests.stage.azure import SPEC
 
 
@@ -108,6 +110,9 @@ async def test_every_request_that_changes_something_is_in_the_audit(site: Site) 
     site.lazy = True
     failed = await _failed(site)
     waiting = await operator.send(calls.provision(ProvisionRequest(template="ci", count=1, run="waiting")))
+    for number in (1, 2):
+        refused = undelivered.failed(message(number), "it answered 404", now=20.0, again_at=None)
+        await site.store.messages.keep_undelivered(refused)
     node, operation, execution = other.members[0].node_id, held.operation_id, {"argv": ["true"]}
     asked = {"template": "ci", "count": 1, "run": "asked"}
     acts: list[tuple[str, dict[str, str], object, str]] = [
@@ -137,6 +142,8 @@ async def test_every_request_that_changes_something_is_in_the_audit(site: Site) 
         ("PUT /installation", {}, {"max_nodes": 9}, "limited"),
         ("PUT /templates/{name}", {"name": "more"}, {"provider": "simulated"}, "applied"),
         ("POST /templates/{name}/retire", {"name": "more"}, {}, "applied"),
+        ("POST /webhooks/resend", {}, {"webhook": "ops", "ids": ["ops.ev-1"]}, "webhook_resent"),
+        ("POST /webhooks/forget", {}, {"webhook": "ops", "ids": ["ops.ev-2"]}, "webhook_forgotten"),
         ("POST /tokens", {}, {"name": "x", "role": "viewer"}, "token_added"),
         ("POST /tokens/{token_id}/revoke", {"token_id": token.id}, None, "token_revoked"),
     ]

@@ -44,6 +44,9 @@ def test_a_failed_run_keeps_its_nodes_for_a_look_and_gives_them_back_when_told(t
     (node,) = nodes(terminal, "kept")
     assert (node["state"], node["deadline_source"]) == ("running", "hold")
     assert "running (held 29m" in terminal.muster("nodes").out
+    status = terminal.muster("status").out
+    assert f"{node['id']} (running, small, run kept): kept by first admin (tok-" in status, status
+    assert "29m left, 1 of 1 under its cap of 20" in status and "end it: `muster release kept`" in status
     why = terminal.muster("operations", "--output", "json").json["items"]
     (run,) = [each for each in why if each["kind"] == "run" and each["run"] == "kept"]
     assert "kept for a look: `muster shell kept`" in run["error"]["message"]
@@ -76,6 +79,13 @@ def test_a_node_whose_boot_failed_can_be_looked_into_and_ended(terminal: Termina
     assert terminal.muster("exec", "look-boot", "--", "true").code != 0, "only a look"
     later = terminal.muster("nodes", "hold", node["id"], "--for", "2h", "--output", "json").json
     assert later["deadline_at"] > node["deadline_at"]
+    (held,) = terminal.muster("status", "--output", "json").json["held"]["items"]
+    assert (held["node_id"], held["state"], held["run"]) == (node["id"], "failed", "look-boot")
+    assert held["by"].startswith("first admin (tok-") and held["reason"] == "boot_script_failed"
+    assert held["deadline_at"] == later["deadline_at"] and held["used"] >= 1
+    assert held["end"] == f"muster nodes terminate {node['id']}"
+    report = terminal.muster("status", "--report").out
+    assert f"## Kept for a look\n- {node['id']} of broken (failed), kept by first admin (tok-" in report
     assert terminal.muster("nodes", "terminate", node["id"]).code == 0
     assert until_gone(terminal, node["id"])["reason"] == "operator"
 

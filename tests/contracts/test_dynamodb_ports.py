@@ -11,6 +11,7 @@ from muster.ports.access import AccessStore
 from muster.ports.cluster_store import ClusterStore
 from muster.ports.commands import CommandStore
 from muster.ports.jobs import JobStore
+from muster.ports.messages import MessageStore
 from muster.ports.overview import OverviewStore
 from muster.ports.store import Store
 from muster.stores.dynamodb import AwsClient, DynamoStore
@@ -18,6 +19,7 @@ from tests.contracts.access_contract import AccessContract
 from tests.contracts.cluster_contract import ClusterStoreContract
 from tests.contracts.command_contract import CommandContract, provisioned, start
 from tests.contracts.job_contract import JobStoreContract
+from tests.contracts.message_contract import MessageContract
 from tests.contracts.overview_contract import OverviewContract
 from tests.stores.emulator import over, wired
 
@@ -29,7 +31,9 @@ async def aws() -> AsyncIterator[AwsClient]:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-class TestDynamoDB(CommandContract, AccessContract, OverviewContract, ClusterStoreContract, JobStoreContract):
+class TestDynamoDB(
+    CommandContract, AccessContract, OverviewContract, ClusterStoreContract, JobStoreContract, MessageContract
+):
     @pytest_asyncio.fixture(loop_scope="module")
     async def dynamodb(self, aws: AwsClient) -> DynamoStore:
         return await over(aws)
@@ -57,6 +61,10 @@ class TestDynamoDB(CommandContract, AccessContract, OverviewContract, ClusterSto
     @pytest.fixture
     def jobs(self, dynamodb: DynamoStore) -> JobStore:
         return dynamodb.jobs
+
+    @pytest.fixture
+    def messages(self, dynamodb: DynamoStore) -> MessageStore:
+        return dynamodb.messages
 
     @pytest_asyncio.fixture(loop_scope="module")
     async def node(self, store: Store) -> Node:  # type: ignore[override]  # its loop

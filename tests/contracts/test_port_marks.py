@@ -8,6 +8,7 @@ from muster.ports.cluster_store import ClusterStore
 from muster.ports.clusters import ClusterProvider
 from muster.ports.commands import CommandStore
 from muster.ports.jobs import JobStore
+from muster.ports.messages import MessageStore
 from muster.ports.overview import OverviewStore
 from muster.ports.store import Store
 from muster.ports.verbs import marks
@@ -15,10 +16,21 @@ from muster.stores.sql.access import SqlAccess
 from muster.stores.sql.clusters import SqlClusters
 from muster.stores.sql.commands import SqlCommands
 from muster.stores.sql.jobs import SqlJobs
+from muster.stores.sql.messages import SqlMessages
 from muster.stores.sql.overview import SqlOverview
 from muster.stores.sql.store import SqlStore
 
-PORTS = (Store, CommandStore, AccessStore, OverviewStore, ClusterStore, JobStore, ClusterProvider, Azure)
+PORTS = (
+    Store,
+    CommandStore,
+    AccessStore,
+    OverviewStore,
+    ClusterStore,
+    JobStore,
+    MessageStore,
+    ClusterProvider,
+    Azure,
+)
 
 
 @pytest.mark.parametrize("port", PORTS, ids=lambda port: port.__name__)
@@ -36,6 +48,7 @@ def test_every_verb_of_a_port_is_marked(port: type) -> None:
         (OverviewStore, SqlOverview),
         (ClusterStore, SqlClusters),
         (JobStore, SqlJobs),
+        (MessageStore, SqlMessages),
     ],
     ids=lambda each: each.__name__,
 )

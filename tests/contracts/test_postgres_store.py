@@ -9,6 +9,7 @@ from muster.ports.access import AccessStore
 from muster.ports.cluster_store import ClusterStore
 from muster.ports.commands import CommandStore
 from muster.ports.jobs import JobStore
+from muster.ports.messages import MessageStore
 from muster.ports.overview import OverviewStore
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore
@@ -18,6 +19,7 @@ from tests.contracts.bites_contract import BitesContract
 from tests.contracts.cluster_contract import ClusterStoreContract
 from tests.contracts.command_contract import CommandContract
 from tests.contracts.job_contract import JobStoreContract
+from tests.contracts.message_contract import MessageContract
 from tests.contracts.overview_contract import OverviewContract
 from tests.contracts.store_contract import StoreContract
 from tests.contracts.test_sqlite_store import falsify
@@ -52,7 +54,13 @@ class TestPostgresStore(StoreContract):
 
 
 class TestPostgresOtherPorts(
-    CommandContract, BitesContract, AccessContract, OverviewContract, ClusterStoreContract, JobStoreContract
+    CommandContract,
+    BitesContract,
+    AccessContract,
+    OverviewContract,
+    ClusterStoreContract,
+    JobStoreContract,
+    MessageContract,
 ):
     @pytest.fixture
     def store(self, emptied: SqlStore) -> Store:
@@ -73,6 +81,10 @@ class TestPostgresOtherPorts(
     @pytest.fixture
     def jobs(self, emptied: SqlStore) -> JobStore:
         return emptied.jobs
+
+    @pytest.fixture
+    def messages(self, emptied: SqlStore) -> MessageStore:
+        return emptied.messages
 
     @pytest.fixture
     def overview(self, emptied: SqlStore) -> OverviewStore:

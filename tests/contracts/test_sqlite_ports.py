@@ -9,6 +9,7 @@ from muster.ports.access import AccessStore
 from muster.ports.cluster_store import ClusterStore
 from muster.ports.commands import CommandStore
 from muster.ports.jobs import JobStore
+from muster.ports.messages import MessageStore
 from muster.ports.overview import OverviewStore
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore, open_sqlite
@@ -17,12 +18,13 @@ from tests.contracts.bites_contract import BitesContract
 from tests.contracts.cluster_contract import ClusterStoreContract
 from tests.contracts.command_contract import CommandContract
 from tests.contracts.job_contract import JobStoreContract
+from tests.contracts.message_contract import MessageContract
 from tests.contracts.overview_contract import OverviewContract
 from tests.stores.ids import CountingIds
 
 
 class SqliteContract(
-    CommandContract, AccessContract, OverviewContract, ClusterStoreContract, JobStoreContract
+    CommandContract, AccessContract, OverviewContract, ClusterStoreContract, JobStoreContract, MessageContract
 ):
     @pytest.fixture
     def store(self, sqlite: SqlStore) -> Store:
@@ -47,6 +49,10 @@ class SqliteContract(
     @pytest.fixture
     def jobs(self, sqlite: SqlStore) -> JobStore:
         return sqlite.jobs
+
+    @pytest.fixture
+    def messages(self, sqlite: SqlStore) -> MessageStore:
+        return sqlite.messages
 
 
 class TestSqliteInline(SqliteContract, BitesContract):

@@ -27,6 +27,7 @@ from muster.domain.observations import (
 )
 from muster.domain.progress import Tone
 from muster.domain.reasons import Reason
+from muster.domain.undelivered import Backlog
 from muster.domain.verdicts import all_well, judge
 from muster.domain.wait_reasons import Waiting, WaitsFor
 from muster.integrations.process.tables import ADVICE as LOCAL_ADVICE
@@ -477,3 +478,20 @@ def test_every_sentence_ends_and_every_finding_says_what_to_do() -> None:
 )
 def test_ages_are_short_enough_for_a_sentence(seconds: float, words: str) -> None:
     assert aged(seconds) == words
+
+
+def backlog(*, waiting: int = 0, since: float | None = None, given_up: int = 0, **more: Any) -> Backlog:
+    fields = {"webhook": "chat", "oldest_since": since, "given_up_at": None, "problem": "it answered 500"}
+    return Backlog(waiting=waiting, given_up=given_up, **{**fields, **more})
+
+
+def test_a_webhook_whose_messages_wait_for_long_or_were_given_up_is_found() -> None:
+    edge = NOW - verdicts.UNDELIVERED
+    assert found(undelivered=[backlog(waiting=1, since=edge)]) == []
+    (waits,) = judge(replace(QUIET, undelivered=[backlog(waiting=1, since=edge - 1.0)]))
+    assert (waits.code, waits.tone, waits.id) == ("webhook_waits", DOUBTFUL, "webhook_waits.chat")
+    assert waits.text == "1 message of webhook chat waits, the oldest for 1 min: it answered 500."
+    (dropped,) = judge(replace(QUIET, undelivered=[backlog(given_up=2, given_up_at=NOW - 5.0)]))
+    assert (dropped.code, dropped.over, dropped.happened_at) == ("webhook_dropped", True, NOW - 5.0)
+    assert dropped.text == "2 messages of webhook chat were given up, the last 5 s ago."
+    assert "muster webhooks resend chat" in dropped.advice

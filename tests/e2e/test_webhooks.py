@@ -6,6 +6,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from muster.wire.operations import Operation
+from tests.cli.terminal import Terminal
 from tests.e2e.site import BRISK, Site, until
 from tests.integrations.webhooks.receiver import Message, ReceiverServer
 
@@ -72,7 +73,7 @@ def test_a_receiver_that_is_away_gets_all_later_and_each_under_one_id(
     first, second = fails(site, "first"), fails(site, "second")
     for operation in (first, second):
         told(receiver, operation)
-    until(lambda: not receiver.answers and "taken again" in site.words(), "the deliveries to end")
+    until(lambda: not receiver.answers and "no message waits" in site.words(), "the deliveries to end")
     by_id = {each.id: about(each) for each in receiver.messages}
     assert sorted(by_id.values()) == sorted([first.operation_id, second.operation_id])
 
@@ -102,3 +103,44 @@ def test_a_redirect_is_not_followed_and_an_event_says_so(site: Site, receiver: R
     told(receiver, after)
     assert {each.path for each in receiver.messages} == {"/hidden-path"}
     assert [about(each) for each in receiver.messages] == [operation.operation_id, after.operation_id]
+
+
+class Poison:
+    """Makes a receiver refuse all messages about the first operation that it hears of."""
+
+    def __init__(self, receiver: ReceiverServer) -> None:
+        self.operation = ""
+        self.tries = 0
+        receiver.refuses = self.refuses
+
+    def refuses(self, message: Message) -> bool:
+        self.operation = self.operation or about(message)
+        self.tries += about(message) == self.operation
+        return about(message) == self.operation
+
+
+def test_a_message_that_always_gets_a_500_holds_up_no_other_and_is_sent_again_by_hand(
+    site: Site, receiver: ReceiverServer
+) -> None:
+    poison = Poison(receiver)
+    first = fails(site, "first")
+    until(lambda: poison.operation == first.operation_id, "the first try")
+    for run in ("second", "third"):
+        told(receiver, fails(site, run))
+    until(lambda: poison.tries > 2, "its next tries")
+    person = Terminal(site.root, {"MUSTER_DATA_DIR": str(site.data)})
+    listed = person.muster("webhooks", "-f", str(site.root / "muster.toml")).out
+    assert "ops: 1 waiting, 0 given up: `muster webhooks undelivered`" in listed
+    (waits,) = person.muster("webhooks", "undelivered", "--output", "json").json["items"]
+    assert (waits["webhook"], waits["state"]) == ("ops", "waiting")
+    assert waits["event"]["entity_id"] == first.operation_id and waits["tries"] >= 2
+    shown = person.muster("webhooks", "undelivered").out
+    assert waits["id"] in shown and "127.0.0.1 answered 500" in shown
+    refused = person.muster("webhooks", "forget", "ops")
+    assert refused.code == 2 and "see `muster webhooks undelivered`" in refused.err
+    receiver.messages.clear()
+    receiver.refuses = lambda _message: False
+    sent = person.muster("webhooks", "resend", "ops", waits["id"])
+    assert sent.out == "1 message of ops will be sent within seconds\n"
+    told(receiver, first)
+    until(lambda: person.muster("webhooks", "undelivered").out == "every message was delivered\n", "the end")

@@ -25,6 +25,7 @@ EXCEPT = {
     ): "a list of the world's secrets by their shape: any job may print any of them",
     ("domain/template.py", "external"): "the core's own word for apps that enrol themselves",
     ("domain/cluster.py", "kubelet"): "the name of a column in every store: who the nodes are",
+    ("domain/verdicts.py", "webhooks"): "the command that an operator types",
     ("integration.py", "hetzner"): "an example that nobody installs",
 }
 PROMISED = {"arm_elapsed_seconds"}

@@ -44,6 +44,7 @@ def context(stage: Stage) -> DutyContext:
     return DutyContext(
         store=stage.store,
         jobs=stage.store.jobs,
+        messages=stage.store.messages,
         access=stage.ports.access,
         clock=stage.clock,
         ids=stage.ports.ids,

@@ -138,6 +138,7 @@ class Stage:
             overview=store.overview,
             clusters=store.clusters,
             jobs=store.jobs,
+            messages=store.messages,
             clock=clock,
             ids=ids,
             wakeups=wakeups,

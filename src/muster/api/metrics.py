@@ -5,6 +5,7 @@ writes.
 """
 
 import time
+from collections import Counter as Counted
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from inspect import isawaitable
 from itertools import chain
@@ -202,6 +203,18 @@ def overview(seen: Overview) -> Iterator[Iterator[str]]:
         for each in seen.failed_hour.groups
     ]
     yield gauge("muster_failures_hour", "What failed in the last hour, by cause and revision.", failed)
+    held: dict[str, int] = Counted(each.node.template for each in seen.held)
+    yield gauge(
+        "muster_nodes_held",
+        "Nodes that are kept for a look, by template.",
+        [({"template": name}, count) for name, count in sorted(held.items())],
+    )
+    kept = [
+        ({"webhook": each.webhook, "state": state}, count)
+        for each in seen.undelivered
+        for state, count in (("waiting", each.waiting), ("given_up", each.given_up))
+    ]
+    yield gauge("muster_webhook_undelivered", "Messages of webhooks that no receiver took.", kept)
     feels = [({"health": health.value}, count) for health, count in seen.health.items()]
     yield gauge("muster_nodes_health", "How nodes that joined feel.", feels)
 

@@ -174,6 +174,8 @@ _LISTS = {
     "job": "jobs",
     "token": "tokens list",
     "webhook": "webhooks",
+    "undelivered message": "webhooks undelivered",
+    "message that was given up": "webhooks undelivered",
 }
 
 

@@ -41,6 +41,7 @@ def status(
         ("Acknowledged", list(_acknowledged(seen))),
         ("Waiting", list(_waiting(seen))),
         ("Runs with nodes", list(_runs(seen))),
+        ("Kept for a look", list(_held(seen))),
         ("Failed in the last day", list(_failed(seen))),
         ("Lingering", list(_lingering(seen))),
         ("Changed in the last day", list(_changed(seen))),
@@ -95,6 +96,22 @@ def _runs(seen: "Overview") -> Iterator[str]:
     more = seen.runs.count - min(SHOWN, len(seen.runs.items))
     if more or seen.runs.more:
         yield f"and {more}{'+' if seen.runs.more else ''} more"
+
+
+def _held(seen: "Overview") -> Iterator[str]:
+    from muster.cli import output
+
+    for node in seen.held.items[:SHOWN]:
+        of = node.template if node.run is None else f"{node.template}, run {node.run}"
+        by = f" by {node.by}" if node.by else ""
+        cap = f"1 of {node.used} under its cap of {node.max_nodes}"
+        yield (
+            f"{node.node_id} ({node.state}, {of}): kept{by}, {output.time_left(node.deadline_at)} left,"
+            f" {cap}; end it: `{node.end}`"
+        )
+    more = seen.held.count - min(SHOWN, len(seen.held.items))
+    if more:
+        yield f"and {more} more"
 
 
 def _failed(seen: "Overview") -> Iterator[str]:

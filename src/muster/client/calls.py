@@ -32,6 +32,7 @@ from muster.wire.sign_in import DeviceLogin, DeviceLoginRequest, DeviceToken, De
 from muster.wire.templates import Installation, Limits, Pauses, PlanRequest, Template, TemplatePlan
 from muster.wire.templates import TemplateSpec as WireSpec
 from muster.wire.tokens import Identity, MintedToken, Token, TokenRequest
+from muster.wire.webhooks import MessagesRequest, Undelivered
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -421,6 +422,25 @@ def job(job_id: str) -> Call[Job]:
 
 def job_summary() -> Call[JobSummary]:
     return _get("/jobs/summary", _into(JobSummary))
+
+
+# --- webhooks ------------------------------------------------------------------------------------
+
+
+def undelivered(*, webhook: str | None = None) -> Call[tuple[Undelivered, ...]]:
+    return _get("/webhooks/undelivered", _items_of(Page[Undelivered]), webhook=webhook)
+
+
+def resend(webhook: str, ids: Sequence[str] = ()) -> Call[tuple[Undelivered, ...]]:
+    """Send undelivered messages again: those named, or all of the webhook."""
+    body = MessagesRequest(webhook=webhook, ids=tuple(ids))
+    return _post("/webhooks/resend", _items_of(Page[Undelivered]), body)
+
+
+def forget(webhook: str, ids: Sequence[str] = ()) -> Call[tuple[Undelivered, ...]]:
+    """Forget messages that were given up: those named, or all of the webhook."""
+    body = MessagesRequest(webhook=webhook, ids=tuple(ids))
+    return _post("/webhooks/forget", _items_of(Page[Undelivered]), body)
 
 
 # --- commands ------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ _LONGEST = 300
 
 
 def report(seen: Overview) -> str:
-    blocks = (_head, _waiting, _runs, _failures, _leftovers, _changes, _figures, _machinery)
+    blocks = (_head, _waiting, _runs, _held, _failures, _leftovers, _changes, _figures, _machinery)
     return "\n\n".join("\n".join(lines) for block in blocks if (lines := list(block(seen)))) + "\n"
 
 
@@ -55,6 +55,18 @@ def _runs(seen: Overview) -> Iterator[str]:
     more = len(seen.runs.items) - SHOWN
     if more > 0 or seen.runs.more:
         yield f"- and {'more' if seen.runs.more else f'{more} more'}"
+
+
+def _held(seen: Overview) -> Iterator[str]:
+    if seen.held:
+        yield "## Kept for a look"
+    for each in seen.held[:SHOWN]:
+        node = each.node
+        by = f" by {_plain(each.by)}" if each.by else ""
+        ends = "" if node.deadline_at is None else f", ends in {aged(node.deadline_at - seen.at)}"
+        yield f"- {node.id} of {_plain(node.template)} ({node.state}), kept{by}{ends}"
+    if len(seen.held) > SHOWN:
+        yield f"- and {len(seen.held) - SHOWN} more"
 
 
 def _failures(seen: Overview) -> Iterator[str]:

@@ -10,6 +10,7 @@ from muster.domain.job_figures import SourceCounts, UnservedGroup
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
+from muster.domain.undelivered import Backlog
 from muster.domain.wait_reasons import Waiting
 
 LATE_TICKS = 3
@@ -107,6 +108,8 @@ class Observations:
     job_sources: Sequence[SourceCounts] = ()
     stuck_operations: Sequence[Operation] = ()
     """Open ones that unforeseen errors keep from advancing, or that outlive their deadline."""
+    undelivered: Sequence[Backlog] = ()
+    """Of each webhook that has messages which were not delivered."""
 
 
 def in_all(health: Mapping[str, Mapping[Health, int]]) -> dict[Health, int]:

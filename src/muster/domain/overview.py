@@ -16,6 +16,7 @@ from muster.domain.node import Node
 from muster.domain.observations import Calls, Dependency, DutyObservation
 from muster.domain.recent_changes import Change
 from muster.domain.template import Template
+from muster.domain.undelivered import Backlog
 from muster.domain.wait_reasons import Waiting
 
 GROUPS_MOST = 20
@@ -75,6 +76,25 @@ class Runs:
 
     items: tuple[Holding, ...]
     more: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldNode:
+    """A node that is kept for a look, because it or its command failed."""
+
+    node: Node
+    by: str
+    """Who keeps it; empty: not known."""
+    used: int
+    """How many nodes of its template count under the template's cap, this one too."""
+    max_nodes: int
+
+    @property
+    def end(self) -> str:
+        """Return the command that ends it before its time."""
+        if self.node.state is NodeState.RUNNING and self.node.run:
+            return f"muster release {self.node.run}"
+        return f"muster nodes terminate {self.node.id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,3 +159,7 @@ class Overview:
     duties: tuple[DutyObservation, ...]
     dependencies: tuple[Dependency, ...]
     store: Calls
+    held: tuple[HeldNode, ...] = ()
+    """Nodes that are kept for a look; the one that ends first is at the front."""
+    undelivered: tuple[Backlog, ...] = ()
+    """Of each webhook that has messages which were not delivered."""

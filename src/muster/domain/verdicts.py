@@ -23,6 +23,7 @@ from muster.domain.observations import (
 from muster.domain.progress import Tone
 from muster.domain.reasons import ADVICE, Reason
 from muster.domain.text import counted
+from muster.domain.undelivered import Backlog
 from muster.domain.unforeseen_errors import unforeseen
 from muster.domain.wait_reasons import Waiting, WaitsFor
 
@@ -38,6 +39,8 @@ FEW = 3
 UNDRIVEN = 30.0
 QUEUED = 60.0
 MOST = 0.5
+UNDELIVERED = 60.0
+"""Seconds that messages of a webhook may wait: a receiver that restarts takes less."""
 RECENT = 10 * MINUTE
 """Seconds after which a failure counts as over and is ranked below present findings."""
 
@@ -57,6 +60,7 @@ def judge(signs: Observations) -> tuple[Finding, ...]:
         *_unwell(signs),
         *_leftovers(signs),
         *job_findings(signs),
+        *_undelivered(signs.undelivered, signs.now),
         *_brakes(signs),
         *_queue(signs.waiting, signs.now),
     ]
@@ -347,6 +351,38 @@ def _leftovers(signs: Observations) -> Iterator[Finding]:
             about=About(kind="node", id=signs.orphans[0].id),
             happened_at=max(node.entered_at for node in signs.orphans),
         )
+
+
+def _undelivered(backlogs: Sequence[Backlog], now: float) -> Iterator[Finding]:
+    for each in backlogs:
+        about = About(kind="webhook", id=each.webhook)
+        if each.oldest_since is not None and now - each.oldest_since > UNDELIVERED:
+            waits = f"{counted(each.waiting, 'message')} of webhook {each.webhook}"
+            yield Finding(
+                code="webhook_waits",
+                tone=Tone.WARNING,
+                culprit=Culprit.OPERATOR,
+                text=f"{waits} {'waits' if each.waiting == 1 else 'wait'}, the oldest for"
+                f" {aged(now - each.oldest_since)}: {each.problem}.",
+                advice=f"Check the receiver: `muster webhooks test {each.webhook}`.",
+                about=about,
+                subject=each.webhook,
+            )
+        if each.given_up_at is not None:
+            yield Finding(
+                code="webhook_dropped",
+                tone=Tone.WARNING,
+                culprit=Culprit.OPERATOR,
+                text=f"{counted(each.given_up, 'message')} of webhook {each.webhook}"
+                f" {'was' if each.given_up == 1 else 'were'} given up, the last"
+                f" {aged(now - each.given_up_at)} ago.",
+                advice="See why: `muster webhooks undelivered`."
+                f" Then `muster webhooks resend {each.webhook}`.",
+                about=about,
+                subject=each.webhook,
+                happened_at=each.given_up_at,
+                over=True,
+            )
 
 
 def _brakes(signs: Observations) -> Iterator[Finding]:

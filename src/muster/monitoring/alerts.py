@@ -178,6 +178,18 @@ ALERTS = (
         ),
     ),
     Alert(
+        name="MusterWebhooksUndelivered",
+        expression="sum by (webhook) (muster_webhook_undelivered) > 0",
+        lasting="15m",
+        summary="{{ $value }} messages of the webhook {{ $labels.webhook }} were not delivered.",
+        cause="The receiver is away, refuses messages, or redirects them.",
+        steps=(
+            "`muster webhooks undelivered` lists them, each with what the receiver answered.",
+            "`muster webhooks test NAME` sends a test message.",
+            "When the receiver is well, `muster webhooks resend NAME` sends those again that were given up.",
+        ),
+    ),
+    Alert(
         name="MusterJobsUnserved",
         expression="sum(muster_jobs_unserved) > 0",
         lasting="10m",

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from muster.domain import checks
+from muster.domain import checks, undelivered
 from muster.domain import node as nodes
 from muster.domain.acknowledgements import Acknowledgement
 from muster.domain.deadlines import HARD
@@ -19,6 +19,7 @@ from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
 from muster.domain.requests import HOLD_MAX
 from muster.domain.run_decisions import run_of
+from muster.domain.undelivered import LISTED_MOST, Undelivered
 from muster.operations.concurrency import concurrently
 from muster.operations.submission import provision_of
 from muster.ports.bundle import Ports
@@ -120,6 +121,47 @@ class OperatorDesk:
 
     async def unacknowledge(self, finding_id: str, *, actor: str = "") -> None:
         await self._ports.access.unacknowledge(finding_id, now=self._ports.clock.now(), actor=actor)
+
+    async def resend(
+        self, webhook: str, ids: Sequence[str] = (), *, actor: str = ""
+    ) -> Sequence[Undelivered]:
+        """Make undelivered messages of a webhook due at once: those named, or all. Raises NotFound."""
+        now = self._ports.clock.now()
+        return await self._undelivered(
+            webhook, ids, lambda message: undelivered.sent_again(message, now=now), actor
+        )
+
+    async def forget(
+        self, webhook: str, ids: Sequence[str] = (), *, actor: str = ""
+    ) -> Sequence[Undelivered]:
+        """Forget messages that were given up: those named, or all of the webhook. Raises NotFound."""
+        return await self._undelivered(webhook, ids, lambda _message: None, actor, given_up=True)
+
+    async def _undelivered(
+        self,
+        webhook: str,
+        ids: Sequence[str],
+        change: Callable[[Undelivered], Undelivered | None],
+        actor: str,
+        *,
+        given_up: bool = False,
+    ) -> Sequence[Undelivered]:
+        """Change messages, and return those changed, as they are now or were last."""
+        messages, now = self._ports.messages, self._ports.clock.now()
+        found = await messages.undelivered(webhook=webhook, limit=LISTED_MOST)
+        kept = {each.id: each for each in found if each.given_up or not given_up}
+        missing = next((each for each in ids if each not in kept), None if kept else webhook)
+        if missing is not None:
+            raise NotFound("message that was given up" if given_up else "undelivered message", missing)
+        changed: list[Undelivered] = []
+        for before in [kept[each] for each in ids or kept]:
+            after = change(before)
+            try:
+                await messages.write_undelivered(before, after, now=now, actor=actor)
+            except Conflict:
+                continue  # it was sent at this moment
+            changed.append(after or before)
+        return changed
 
     async def _guarded(
         self, node_id: NodeId, change: Callable[[Node, float], NodeChange | None], actor: str

@@ -33,12 +33,15 @@ from muster.domain.overview import Counted, Failures, Handover, Leftovers, Overv
 from muster.domain.reasons import Reason
 from muster.domain.recent_changes import changes
 from muster.domain.settings import Settings
+from muster.domain.undelivered import LISTED_MOST, backlogs
 from muster.domain.verdicts import all_well, judge
 from muster.domain.wait_reasons import waiting
 from muster.operations.concurrency import concurrently
+from muster.operations.held_nodes import held_nodes
 from muster.operations.templates import unmet_requirement
 from muster.ports.bundle import Ports
 from muster.ports.overview import Tick
+from muster.ports.store import Page
 
 OPERATIONS_MOST = 500
 NODES_MOST = 500
@@ -97,6 +100,9 @@ class OverviewReader:
             if pool.template.spec.provider in self._ports.local
         }
         jobs = await self.jobs()
+        running = await self._nodes(NodeState.RUNNING)
+        failed_nodes = await self._nodes(NodeState.FAILED)
+        behind = backlogs(await self._ports.messages.undelivered(webhook=None, limit=LISTED_MOST))
         changed = changes(await store.changes(since=now - DAY, limit=CHANGES_MOST))
         waits = Counted(
             groups=waiting(open_now, paused=paused, now=now), more=len(open_now) == OPERATIONS_MOST
@@ -123,6 +129,7 @@ class OverviewReader:
             unserved=jobs.unserved,
             job_sources=jobs.sources,
             stuck_operations=_stuck(open_now, now),
+            undelivered=behind,
         )
         found, acknowledged = split_acknowledged(
             judge(seen), await self._ports.access.acknowledgements(), now=now
@@ -134,7 +141,7 @@ class OverviewReader:
             findings=found,
             acknowledged=acknowledged,
             waiting=waits,
-            runs=await self._runs(),
+            runs=await self._runs(running),
             failed_hour=failed_hour,
             failed_day=_failures(failed, since=now - DAY, local=local),
             leftovers=Leftovers(terminating=_terminating(pools, ending), stuck=stuck, orphans=orphans),
@@ -149,6 +156,8 @@ class OverviewReader:
             duties=tuple(seen.duties),
             dependencies=tuple(seen.dependencies),
             store=seen.store,
+            held=await held_nodes(self._ports.store, (*failed_nodes.items, *running.items), pools),
+            undelivered=behind,
         )
 
     def _starved(self, pools: Pools) -> tuple[Starved, ...]:
@@ -164,11 +173,12 @@ class OverviewReader:
             if pool.template.spec.min_idle and (lacks := unmet_requirement(self._ports, pool.template.spec))
         )
 
-    async def _runs(self) -> Runs:
-        store = self._ports.store
-        page = await store.nodes(states=(NodeState.RUNNING,), template=None, after=None, limit=NODES_MOST)
-        vitals = await store.vitals([node.id for node in page.items])
-        return Runs(items=holdings(page.items, vitals), more=page.next is not None)
+    async def _nodes(self, state: NodeState) -> Page[Node]:
+        return await self._ports.store.nodes(states=(state,), template=None, after=None, limit=NODES_MOST)
+
+    async def _runs(self, running: Page[Node]) -> Runs:
+        vitals = await self._ports.store.vitals([node.id for node in running.items])
+        return Runs(items=holdings(running.items, vitals), more=running.next is not None)
 
     async def jobs(self) -> JobFigures:
         """Return the figures of jobs: the oldest that wait, and the newest that started."""

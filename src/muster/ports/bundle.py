@@ -15,6 +15,7 @@ from muster.ports.hooks import Hook
 from muster.ports.identity import Federation, IdentityVerifier
 from muster.ports.ids import Ids
 from muster.ports.jobs import JobStore
+from muster.ports.messages import MessageStore
 from muster.ports.overview import OverviewStore
 from muster.ports.probe import Prober
 from muster.ports.provider import EndingsSource, NodeProvider, UnmetRequirement
@@ -33,6 +34,7 @@ class Ports:
     overview: OverviewStore
     clusters: ClusterStore
     jobs: JobStore
+    messages: MessageStore
     clock: Clock
     ids: Ids
     wakeups: Wakeups

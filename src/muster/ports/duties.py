@@ -11,6 +11,7 @@ from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.ids import Ids
 from muster.ports.jobs import JobStore
+from muster.ports.messages import MessageStore
 from muster.ports.store import Store
 from muster.ports.wakeups import Wakeups
 
@@ -75,6 +76,7 @@ class Desk(Protocol):
 class DutyContext:
     store: Store
     jobs: JobStore
+    messages: MessageStore
     access: AccessStore
     clock: Clock
     ids: Ids

@@ -10,6 +10,7 @@ from muster.domain import overview as domain
 from muster.domain.events import Entity
 from muster.domain.findings import About
 from muster.domain.health import Health
+from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.overview import GROUPS_MOST, LEFTOVERS_MOST
 from muster.domain.progress import Tone
@@ -20,11 +21,13 @@ from muster.wire.jobs import JobSummary
 from muster.wire.nodes import Pools
 from muster.wire.observations import Dependency, Duty, StoreCalls
 from muster.wire.templates import Pauses
+from muster.wire.webhooks import Backlog
 
 Culprit = Annotated[str, Meta(extra_json_schema={"enum": [*findings.Culprit]})]
 WaitsFor = Annotated[str, Meta(extra_json_schema={"enum": [*wait_reasons.WaitsFor]})]
 ReasonWord = Annotated[str, Meta(extra_json_schema={"enum": [*Reason]})]
 HealthWord = Annotated[str, Meta(extra_json_schema={"enum": [*Health]})]
+NodeStateWord = Annotated[str, Meta(extra_json_schema={"enum": [*NodeState]})]
 EntityWord = Annotated[str, Meta(extra_json_schema={"enum": [*Entity]})]
 """Words: a newer server may have more of them."""
 FINDING_EXAMPLE = {
@@ -50,7 +53,7 @@ class Finding(Shape):
     text: str
     advice: str
     about: About | None = None
-    """What it is about: a provider, template, node, operation, job, duty or store."""
+    """What it is about: a provider, template, node, operation, job, duty, webhook or store."""
     over: bool = False
     """It happened, and nothing shows that it continues."""
 
@@ -118,6 +121,51 @@ class Runs(Shape):
     @classmethod
     def of(cls, found: domain.Runs) -> Self:
         return convert(cls, found, count=len(found.items), items=found.items[: holdings.SHOWN])
+
+
+class HeldNode(Shape):
+    """A node that is kept for a look, because it or its command failed."""
+
+    node_id: str
+    state: NodeStateWord
+    template: str
+    run: str | None = None
+    operation_id: str | None = None
+    reason: ReasonWord | None = None
+    by: str
+    """Who keeps it; empty: not known."""
+    since: Time
+    deadline_at: Time | None = None
+    """When it ends."""
+    used: int
+    """How many nodes count under the cap of its template, this one too."""
+    max_nodes: int
+    end: str
+    """The command that ends it before its time."""
+
+    @classmethod
+    def of(cls, held: domain.HeldNode) -> Self:
+        node = held.node
+        return convert(
+            cls,
+            node,
+            node_id=node.id,
+            by=held.by,
+            since=node.entered_at,
+            used=held.used,
+            max_nodes=held.max_nodes,
+            end=held.end,
+        )
+
+
+class HeldNodes(Shape):
+    count: int
+    items: tuple[HeldNode, ...]
+    """The one that ends first is at the front."""
+
+    @classmethod
+    def of(cls, held: Sequence[domain.HeldNode]) -> Self:
+        return cls(count=len(held), items=tuple(HeldNode.of(each) for each in held[: holdings.SHOWN]))
 
 
 class FailureGroup(Shape):
@@ -261,6 +309,10 @@ class Overview(Shape):
     duties: tuple[Duty, ...]
     providers: tuple[Dependency, ...]
     store: StoreCalls
+    held: HeldNodes = HeldNodes(count=0, items=())
+    """Nodes that are kept for a look. They count under the caps until they end."""
+    undelivered: tuple[Backlog, ...] = ()
+    """Of each webhook that has messages which were not delivered."""
 
     @classmethod
     def of(cls, seen: domain.Overview) -> Self:
@@ -286,4 +338,6 @@ class Overview(Shape):
             duties=tuple(Duty.of(each) for each in seen.duties),
             providers=tuple(Dependency.of(each) for each in seen.dependencies),
             store=StoreCalls.of(seen.store),
+            held=HeldNodes.of(seen.held),
+            undelivered=tuple(convert(Backlog, each) for each in seen.undelivered),
         )

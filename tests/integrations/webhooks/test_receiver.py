@@ -62,4 +62,17 @@ async def test_an_answer_says_whether_the_same_message_may_be_taken_later(status
     with pytest.raises(NotDelivered) as refused:
         await asked.send("ev-1", b"{}", now=1.0)
     assert refused.value.passing is passing
+    assert refused.value.retry_after == (0.0 if status == 302 else 7.0)
+    await asked.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"), [("0", 0.0), ("3601", 3600.0), ("-5", 0.0), ("soon", 0.0), ("9" * 400, 3600.0)]
+)
+async def test_a_receiver_asks_for_an_hour_at_most(said: str, seconds: float) -> None:
+    transport = httpx.MockTransport(lambda _request: httpx.Response(503, headers={"Retry-After": said}))
+    asked = Receiver(Webhook(name="ops", url="http://127.0.0.1:1/"), transport)
+    with pytest.raises(NotDelivered) as refused:
+        await asked.send("ev-1", b"{}", now=1.0)
+    assert refused.value.retry_after == seconds
     await asked.close()

@@ -24,6 +24,7 @@ from muster.api.routes import (
     sign_in,
     templates,
     tokens,
+    webhooks,
 )
 from muster.wire.base import encode
 
@@ -55,6 +56,7 @@ TABLES = (
     agent.TABLE,
     health.TABLE,
     hooks.TABLE,
+    webhooks.TABLE,
     Table(
         "description",
         (Route("GET", "/openapi.json", Access.PUBLIC, openapi, gives=Raw(JSON, '{"openapi": "3.1.0"}')),),

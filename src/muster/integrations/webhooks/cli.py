@@ -1,4 +1,4 @@
-"""`muster webhooks`: list the webhooks of the settings, and send a test message from this machine."""
+"""`muster webhooks`: list the webhooks of the settings, test one, and see to what was not delivered."""
 
 import asyncio
 import os
@@ -9,21 +9,29 @@ import typer
 
 from muster.cli.options import SettingsFile, find_settings_file
 from muster.cli.output import Output
+from muster.domain.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from muster.integrations.webhooks.tables import Webhook
+    from muster.wire.webhooks import Undelivered
 
 app = typer.Typer(
-    help="List webhooks, or send a test message.", invoke_without_command=True, add_completion=False
+    help="List webhooks, test one, and see to what was not delivered.",
+    invoke_without_command=True,
+    add_completion=False,
 )
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A webhook of the settings.")]
+Ids = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[ID]...", help="Messages, as `undelivered` lists them. (default: all)"),
+]
 
 
 @app.callback()
 def root(context: typer.Context, *, file: SettingsFile = None, _output: Output = None) -> None:
-    """List webhooks, or send a test message. Without a subcommand: list."""
+    """List webhooks, test one, and see to what was not delivered. Without a subcommand: list."""
     if context.invoked_subcommand is None:
         _list(file)
 
@@ -48,6 +56,79 @@ def send_test(name: Name, *, file: SettingsFile = None, _output: Output = None) 
         output.print_json({"webhook": name, "host": webhook.host, "delivered": True})
     else:
         output.say(f"{webhook.host} took the test message of {name}")
+
+
+@app.command()
+def undelivered(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only of this webhook.")] = None,
+    *,
+    _output: Output = None,
+) -> None:
+    """List the messages that no receiver took: those that wait, and those that were given up."""
+    from muster.cli import output
+    from muster.cli.connection import open_client
+    from muster.client import calls
+
+    with open_client() as client:
+        found = client.send(calls.undelivered(webhook=name))
+    if output.wants_json():
+        output.print_json({"items": found})
+        return
+    columns = (
+        output.Column("MESSAGE"),
+        output.Column("TYPE", cut=True),
+        output.Column("ABOUT"),
+        output.Column("STATE"),
+        output.Column("SINCE", right=True),
+        output.Column("TRIES", right=True),
+        output.Column("PROBLEM", cut=True),
+    )
+    output.table(columns, [_row(each) for each in found], nothing="every message was delivered")
+
+
+def _row(message: "Undelivered") -> tuple[str, ...]:
+    from muster.cli import output
+
+    waits = "given up" if message.due_at is None else f"again in {output.time_left(message.due_at)}"
+    return (
+        message.id,
+        message.type,
+        message.event.entity_id,
+        "due now" if waits == "again in over" else waits,
+        output.age(message.since),
+        str(message.tries),
+        message.problem,
+    )
+
+
+@app.command()
+def resend(name: Name, ids: Ids = None, *, _output: Output = None) -> None:
+    """Send undelivered messages again now, also those that were given up."""
+    from muster.cli import output
+    from muster.cli.connection import open_client
+    from muster.client import calls
+
+    with open_client() as client:
+        sent = client.send(calls.resend(name, ids or ()))
+    if output.wants_json():
+        output.print_json({"items": sent})
+    else:
+        output.say(f"{counted(len(sent), 'message')} of {name} will be sent within seconds")
+
+
+@app.command()
+def forget(name: Name, ids: Ids = None, *, _output: Output = None) -> None:
+    """Forget messages that were given up."""
+    from muster.cli import output
+    from muster.cli.connection import open_client
+    from muster.client import calls
+
+    with open_client() as client:
+        forgotten = client.send(calls.forget(name, ids or ()))
+    if output.wants_json():
+        output.print_json({"items": forgotten})
+    else:
+        output.say(f"forgot {counted(len(forgotten), 'message')} of {name}")
 
 
 async def _send(webhook: "Webhook") -> None:
@@ -104,6 +185,25 @@ def _list(file: Path | None) -> None:
     ]
     columns = [output.Column(name, cut=True) for name in names]
     output.table(columns, rows, nothing="no webhooks: name them as [webhooks.NAME] in muster.toml")
+    for line in _troubles():
+        output.say(line)
+
+
+def _troubles() -> "Sequence[str]":
+    """Return what the server says of messages that were not delivered; nothing if no server answers."""
+    from muster.cli.connection import open_client
+    from muster.client import calls
+    from muster.domain.errors import MusterError
+
+    try:
+        with open_client() as client:
+            behind = client.send(calls.overview()).undelivered
+    except MusterError:
+        return ()
+    return [
+        f"{each.webhook}: {each.waiting} waiting, {each.given_up} given up: `muster webhooks undelivered`"
+        for each in behind
+    ]
 
 
 def _plain(webhook: "Webhook") -> dict[str, object]:

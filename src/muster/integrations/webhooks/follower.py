@@ -1,23 +1,27 @@
 """Follow the feed from a bookmark on, and deliver what a webhook wants.
 
-One replica follows for each webhook. A receiver that is away holds up its own webhook alone. Its messages are
-repeated with growing pauses. After a day a message is given up, and an event says so.
+One replica follows for each webhook. Two loops work side by side. One follows the feed, sends each message
+once and keeps what was not taken. The other sends again what was kept, with growing pauses. So a message that
+its receiver never takes holds up later messages about the same thing, and no others.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
 
+from muster.domain import undelivered
 from muster.domain.backoff import backoff, spread
 from muster.domain.errors import Conflict, CursorLost, InvalidRequest, NotFound
 from muster.domain.events import Entity, Event
 from muster.domain.ids import OperationId
 from muster.domain.operation import Operation
+from muster.domain.undelivered import LISTED_MOST, Undelivered
 from muster.integrations.webhooks import messages
 from muster.integrations.webhooks.receiver import NotDelivered, Receiver
 from muster.integrations.webhooks.tables import Webhook
 from muster.ports.duties import DutyContext, Held, StandingDuty
-from muster.ports.store import Cursor
+from muster.ports.store import Cursor, Page
 
 logger = logging.getLogger(__name__)
 
@@ -25,8 +29,12 @@ LOOK_EVERY = 2.0
 PAGE = 200
 AT_ONCE = 8
 PAUSE, PAUSE_MOST = 2.0, 600.0
-GIVE_UP_AFTER = 86_400.0
-"""Seconds after its event: a message about yesterday helps no one."""
+WAITING_MOST = 200
+"""Messages of one webhook that may wait. While so many do, its feed is not read on: so nothing is lost."""
+GIVEN_UP_MOST = 200
+"""Messages of one webhook that were given up and can be sent again. The oldest are forgotten first."""
+AWAY = 60.0
+"""Seconds without a message taken after which a receiver that answers again counts as having been away."""
 
 
 class Webhooks:
@@ -45,29 +53,43 @@ class Webhooks:
 
 
 class Follower:
-    def __init__(self, given: DutyContext, webhook: Webhook, url: str) -> None:
+    def __init__(
+        self,
+        given: DutyContext,
+        webhook: Webhook,
+        url: str,
+        *,
+        connect: Callable[[Webhook], Receiver] = Receiver,
+    ) -> None:
         self._given = given
+        self._connect = connect
         self._store = given.store
+        self._messages = given.messages
         self._clock = given.clock
         self._webhook = webhook
         self._duty = f"webhook {webhook.name}"
         self._url = url
-        self._failing = False
+        self._failing_since: float | None = None
+        """When a message was not taken, if none was taken since."""
+        self._woken_at = 0.0
+        """When the receiver came back."""
+        self._warned = False
 
     async def perform(self, held: Held) -> None:
         try:
-            receiver = Receiver(self._webhook)
+            receiver = self._connect(self._webhook)
         except InvalidRequest as error:
             raise NotDelivered(str(error), passing=True) from error
         try:
             after = await self._start()
             logger.info("a webhook follows the feed from here", extra={"duty": self._duty})
-            while held():
-                after = await self._step(receiver, after)
+            await _together([self._follow(receiver, after, held), self._repeat(receiver, held)])
         except Conflict:
             return  # another replica follows now
         finally:
             await receiver.close()
+
+    # --- the feed ---------------------------------------------------------------------------------
 
     async def _start(self) -> Cursor:
         """Return where to go on. A new webhook hears of what happens from now on."""
@@ -81,29 +103,95 @@ class Follower:
         await self._store.move_bookmark(self._duty, self._given.owner, end)
         return end
 
-    async def _step(self, receiver: Receiver, after: Cursor) -> Cursor:
-        try:
-            page = await self._store.events(after=after, limit=PAGE)
-        except CursorLost:
-            logger.warning("the feed was replaced; a webhook goes on at its end", extra={"duty": self._duty})
-            return await self._tail()
-        if not page.items or page.next is None:
-            await self._clock.sleep(LOOK_EVERY)
-            return after
-        slots = asyncio.Semaphore(AT_ONCE)
-        async with asyncio.TaskGroup() as group:
-            for event in page.items:
-                group.create_task(self._handle(receiver, event, slots))
-        await self._store.move_bookmark(self._duty, self._given.owner, page.next)
-        return page.next
+    async def _follow(self, receiver: Receiver, after: Cursor, held: Held) -> None:
+        while held():
+            kept = await self._kept()
+            waiting = [each for each in kept if not each.given_up]
+            for each in undelivered.beyond(kept, GIVEN_UP_MOST):
+                await self._write(each, None)
+            try:
+                page = await self._page(after, WAITING_MOST - len(waiting))
+            except CursorLost:
+                logger.warning(
+                    "the feed was replaced; a webhook goes on at its end", extra={"duty": self._duty}
+                )
+                after = await self._tail()
+                continue
+            if page is None or page.next is None:
+                await self._clock.sleep(LOOK_EVERY)
+                continue
+            await self._send_all(receiver, page.items, [each.about for each in waiting])
+            await self._store.move_bookmark(self._duty, self._given.owner, page.next)
+            after = page.next
 
-    async def _handle(self, receiver: Receiver, event: Event, slots: asyncio.Semaphore) -> None:
-        if not messages.wants(self._webhook, event):
-            return
-        async with slots:
+    async def _page(self, after: Cursor, room: int) -> Page[Event] | None:
+        """Return the next events, no more than may wait; None: there is no room, or no event."""
+        if room <= 0:
+            return None
+        page = await self._store.events(after=after, limit=min(PAGE, room))
+        return page if page.items else None
+
+    async def _send_all(
+        self, receiver: Receiver, events: Sequence[Event], waiting: Sequence[tuple[Entity, str]]
+    ) -> None:
+        """Send the messages of a page: those about one thing one after the other, the others side by side."""
+        things: dict[tuple[Entity, str], list[Event]] = {}
+        for event in events:
+            if messages.wants(self._webhook, event):
+                things.setdefault(undelivered.about(event), []).append(event)
+        slots = asyncio.Semaphore(AT_ONCE)
+        await _together(
+            self._send_in_order(receiver, some, slots, behind=thing in waiting)
+            for thing, some in things.items()
+        )
+
+    async def _send_in_order(
+        self, receiver: Receiver, events: Sequence[Event], slots: asyncio.Semaphore, *, behind: bool
+    ) -> None:
+        """Send messages about one thing. `behind`: an earlier one waits, so these wait behind it."""
+        for event in events:
             operation = await self._operation(event)
-            if messages.concerns(self._webhook, operation):
-                await self._deliver(receiver, event, operation)
+            if not messages.concerns(self._webhook, operation):
+                continue
+            message = undelivered.wanted(self._webhook.name, event, now=self._clock.now())
+            if not behind:
+                async with slots:
+                    after = await self._sent(receiver, message, operation)
+                if after is None:
+                    continue
+                message = after
+            await self._messages.keep_undelivered(message)
+            behind = not message.given_up
+
+    # --- what was kept ----------------------------------------------------------------------------
+
+    async def _repeat(self, receiver: Receiver, held: Held) -> None:
+        slots = asyncio.Semaphore(AT_ONCE)
+        while held():
+            kept = await self._kept()
+            if self._warned and all(each.given_up for each in kept):
+                logger.info("no message waits any more", extra={"duty": self._duty})
+                self._warned = False
+            due = undelivered.due(kept, now=self._clock.now(), woken_at=self._woken_at)
+            await _together(self._send_again(receiver, each, slots) for each in due)
+            if not due:
+                await self._clock.sleep(LOOK_EVERY)
+
+    async def _send_again(self, receiver: Receiver, message: Undelivered, slots: asyncio.Semaphore) -> None:
+        async with slots:
+            after = await self._sent(receiver, message, await self._operation(message.event))
+        await self._write(message, after)
+
+    async def _write(self, before: Undelivered, after: Undelivered | None) -> None:
+        try:
+            await self._messages.write_undelivered(before, after, now=self._clock.now())
+        except Conflict:
+            return  # a person sent it again meanwhile; the next look finds it so
+
+    async def _kept(self) -> Sequence[Undelivered]:
+        return await self._messages.undelivered(webhook=self._webhook.name, limit=LISTED_MOST)
+
+    # --- one message ------------------------------------------------------------------------------
 
     async def _operation(self, event: Event) -> Operation | None:
         if event.entity is not Entity.OPERATION:
@@ -113,41 +201,45 @@ class Follower:
         except NotFound:
             return None
 
-    async def _deliver(self, receiver: Receiver, event: Event, operation: Operation | None) -> None:
-        """Send the message until it is taken, refused or too old."""
-        tries = 0
-        while True:
-            now = self._clock.now()
-            if now - event.at > GIVE_UP_AFTER:
-                await self._give_up(event, NotDelivered("it is more than a day old", passing=False))
-                return
-            body = messages.body_of(self._webhook.form, event, operation, url=self._url, now=now)
-            try:
-                await receiver.send(event.id, body, now=now)
-            except NotDelivered as error:
-                if not error.passing:
-                    await self._give_up(event, error)
-                    return
-                self._failed(error)
-                pause = max(backoff(tries, first=PAUSE, most=PAUSE_MOST), error.retry_after)
-                tries += 1
-                await self._clock.sleep(spread(pause, self._given.ids.jitter()))
-            else:
-                self._delivered()
-                return
+    async def _sent(
+        self, receiver: Receiver, message: Undelivered, operation: Operation | None
+    ) -> Undelivered | None:
+        """Send the message once. None: it was taken; else the message as it is after this try."""
+        event = message.event
+        body = messages.body_of(self._webhook.form, event, operation, url=self._url, now=self._clock.now())
+        try:
+            await receiver.send(event.id, body, now=self._clock.now())
+        except NotDelivered as error:
+            now, again_at = self._clock.now(), None
+            if error.passing:
+                self._failed(error, now)
+                pause = backoff(message.tries, first=PAUSE, most=PAUSE_MOST)
+                again_at = now + max(spread(pause, self._given.ids.jitter()), error.retry_after)
+            return undelivered.failed(message, str(error), now=now, again_at=again_at)
+        self._taken()
+        return None
 
-    async def _give_up(self, event: Event, error: NotDelivered) -> None:
-        detail = f"{messages.type_of(event)} {event.entity_id} ({event.id}): {error}"
-        await self._store.note(
-            self._duty, messages.DROPPED, reason=None, detail=detail, now=self._clock.now()
-        )
+    def _failed(self, error: NotDelivered, now: float) -> None:
+        if self._failing_since is None:
+            self._failing_since = now
+        if not self._warned:
+            logger.warning(
+                "%s; what it did not take is repeated for a day", error, extra={"duty": self._duty}
+            )
+            self._warned = True
 
-    def _failed(self, error: NotDelivered) -> None:
-        if not self._failing:
-            logger.warning("%s; the message is repeated for a day", error, extra={"duty": self._duty})
-        self._failing = True
+    def _taken(self) -> None:
+        now = self._clock.now()
+        if self._failing_since is not None and now - self._failing_since > AWAY:
+            self._woken_at = now
+        self._failing_since = None
 
-    def _delivered(self) -> None:
-        if self._failing:
-            logger.info("messages are taken again", extra={"duty": self._duty})
-        self._failing = False
+
+async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Do all of it side by side. The first error ends the rest and is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for each in work:
+                group.create_task(each)
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None

@@ -11,7 +11,9 @@ class OutgoingWebhooks(Integration):
     setup = "add a [webhooks.NAME]: see docs/webhooks.md"
     commands: ClassVar[Mapping[str, Command]] = {
         "webhooks": Command(
-            OPERATING, "List webhooks, or send a test message.", "muster.integrations.webhooks.cli"
+            OPERATING,
+            "List webhooks, test one, and see to what was not delivered.",
+            "muster.integrations.webhooks.cli",
         )
     }
 

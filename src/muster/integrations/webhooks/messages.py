@@ -8,33 +8,25 @@ from typing import Any
 
 import msgspec
 
-from muster.domain.events import Entity, Event
-from muster.domain.operation import ENDED, Operation, Status
+from muster.domain.events import Event
+from muster.domain.operation import Operation, Status
 from muster.domain.reasons import ADVICE
+from muster.domain.undelivered import DROPPED, type_of
 from muster.integrations.webhooks.tables import Form, Webhook
 from muster.wire import events as wire
 from muster.wire import operations
 from muster.wire.base import encode
 
-DROPPED = "webhook_dropped"
-"""The event of a message that was given up. Never sent: its own message could be given up again, for ever."""
 TEXT_MOST = 1500
 """Discord takes 2,000 characters."""
 _MARKDOWN = re.compile(r"[\\*_\[\]()]")
 """What Teams takes for markup. Names in the text come from others."""
-_ENDS = tuple(status.value for status in ENDED)
 _MARKS = {Status.SUCCEEDED: "✅", Status.FAILED: "❌", Status.CANCELLED: "⚪"}
 
 
-def type_of(event: Event) -> str:
-    """Return the type: `operation.failed` for the end of one, else the entity and the name of the event."""
-    status = event.changes.get("status")
-    if event.entity is Entity.OPERATION and status in _ENDS:
-        return f"operation.{status}"
-    return f"{event.entity.value}.{event.name}"
-
-
 def wants(webhook: Webhook, event: Event) -> bool:
+    """Return whether the webhook is for events of this type. Of a message that was given up it never is: the
+    message about it could be given up again, for ever."""
     kind = type_of(event)
     return event.name != DROPPED and any(fnmatchcase(kind, each) for each in webhook.events)
 

@@ -22,6 +22,7 @@ from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.jobs import DynamoJobs
 from muster.stores.dynamodb.launches import Launches
 from muster.stores.dynamodb.leases import Leases
+from muster.stores.dynamodb.messages import DynamoMessages
 from muster.stores.dynamodb.nodes import Nodes
 from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.overview import DynamoOverview
@@ -106,6 +107,7 @@ class DynamoStore:
         self.overview = DynamoOverview(table, feed, nodes, operations, liveness)
         self.clusters = DynamoClusters(table, feed, operations)
         self.jobs = DynamoJobs(table, feed)
+        self.messages = DynamoMessages(table, feed)
 
         self.process_home = _over(table, templates.process_home)
         self.installation = _over(table, templates.installation)

@@ -26,6 +26,7 @@ from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.requests import Request
 from muster.domain.serialization import Plain
+from muster.domain.undelivered import Undelivered
 from muster.stores.records import REQUESTS, request_class
 from muster.stores.sql.tx import Row, Value
 
@@ -197,6 +198,7 @@ API_TOKEN: Codec[ApiToken] = Codec(ApiToken, "api_tokens")
 DEVICE: Codec[DeviceRequest] = Codec(DeviceRequest, "device_requests")
 ACKNOWLEDGEMENT: Codec[Acknowledgement] = Codec(Acknowledgement, "acknowledgements")
 FAILURE: Codec[Failure] = Codec(Failure, "failures")
+UNDELIVERED: Codec[Undelivered] = Codec(Undelivered, "undelivered")
 _KIND = OPERATION.columns.index("kind")
 _REQUEST = OPERATION.columns.index("request")
 _CREATED_AT, _ID = OPERATION.columns.index("created_at"), OPERATION.columns.index("id")

@@ -557,6 +557,25 @@ _DEVICE_ADDRESSES = (
     "ALTER TABLE device_requests ADD COLUMN address TEXT NOT NULL DEFAULT ''",
 )
 
+_UNDELIVERED = (
+    # Messages of webhooks that no receiver has taken yet, each with its event: the feed may be pruned.
+    """
+    CREATE TABLE undelivered (
+        id TEXT NOT NULL PRIMARY KEY,
+        version INTEGER NOT NULL,
+        webhook TEXT NOT NULL,
+        event TEXT NOT NULL,
+        since REAL NOT NULL,
+        tries INTEGER NOT NULL,
+        tried_at REAL,
+        due_at REAL,
+        problem TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX undelivered_webhook ON undelivered (webhook, id)",
+    "CREATE INDEX undelivered_since ON undelivered (since)",
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -585,6 +604,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=25, name="samples of the pools", statements=_POOL_SAMPLES),
     Migration(version=26, name="claims of people", statements=_CLAIMS),
     Migration(version=27, name="addresses of terminals", statements=_DEVICE_ADDRESSES),
+    Migration(version=28, name="undelivered messages", statements=_UNDELIVERED),
 )
 LATEST = MIGRATIONS[-1].version
 

@@ -24,6 +24,7 @@ from muster.stores.sql.clusters import SqlClusters
 from muster.stores.sql.commands import SqlCommands
 from muster.stores.sql.engines import Engine, EngineVerbs, read, write
 from muster.stores.sql.jobs import SqlJobs
+from muster.stores.sql.messages import SqlMessages
 from muster.stores.sql.overview import SqlOverview
 
 
@@ -41,6 +42,7 @@ class SqlStore(EngineVerbs):
         self.overview = SqlOverview(engine)
         self.clusters = SqlClusters(engine)
         self.jobs = SqlJobs(engine)
+        self.messages = SqlMessages(engine)
 
     async def close(self) -> None:
         await self._engine.close()

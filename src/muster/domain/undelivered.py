@@ -1,0 +1,170 @@
+"""Messages that no receiver took: when each is sent again, which one waits for another, which is given up.
+
+Messages about one thing go out in the order of its events. So of each thing, only the first waiting message
+is sent again, and later ones wait behind it. Messages about other things pass.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from muster.domain.events import Draft, Entity, Event, of_installation
+from muster.domain.operation import ENDED
+
+GIVE_UP_AFTER = 86_400.0
+"""Seconds of trying: a message about yesterday helps no one."""
+KEPT = 7 * 86_400.0
+"""Seconds for which a message that was given up can be sent again."""
+LISTED_MOST = 1000
+DROPPED = "webhook_dropped"
+"""The event of a message that was given up."""
+RESENT, FORGOTTEN = "webhook_resent", "webhook_forgotten"
+BEHIND = "an earlier message about the same thing waits"
+_ENDS = tuple(status.value for status in ENDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undelivered:
+    """One event that a webhook's receiver has not taken."""
+
+    id: str
+    version: int = 1
+    webhook: str
+    event: Event
+    since: float
+    """When it was first wanted; anew when a person sends it again."""
+    tries: int = 0
+    tried_at: float | None = None
+    due_at: float | None
+    """When it is sent again. None: it was given up."""
+    problem: str
+
+    @property
+    def given_up(self) -> bool:
+        return self.due_at is None
+
+    @property
+    def about(self) -> tuple[Entity, str]:
+        return about(self.event)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What one webhook has not delivered."""
+
+    webhook: str
+    waiting: int
+    given_up: int
+    oldest_since: float | None
+    """Of those that wait."""
+    given_up_at: float | None
+    """When the last one was given up."""
+    problem: str
+    """Why the oldest waits; if none waits, why the last was given up."""
+
+
+def type_of(event: Event) -> str:
+    """Return the type: `operation.failed` for the end of one, else the entity and the name of the event."""
+    status = event.changes.get("status")
+    if event.entity is Entity.OPERATION and status in _ENDS:
+        return f"operation.{status}"
+    return f"{event.entity.value}.{event.name}"
+
+
+def about(event: Event) -> tuple[Entity, str]:
+    """Return what the event is about: its messages keep their order."""
+    return event.entity, event.entity_id
+
+
+def wanted(webhook: str, event: Event, *, now: float) -> Undelivered:
+    """Return a message that waits behind an earlier one, and was not sent yet."""
+    return Undelivered(
+        id=f"{webhook}.{event.id}", webhook=webhook, event=event, since=now, due_at=now, problem=BEHIND
+    )
+
+
+def failed(message: Undelivered, problem: str, *, now: float, again_at: float | None) -> Undelivered:
+    """Return the message after a try in vain. `again_at`: when to try again; None: never."""
+    over = now - message.since > GIVE_UP_AFTER
+    return replace(
+        message,
+        version=message.version + 1,
+        tries=message.tries + 1,
+        tried_at=now,
+        due_at=None if over else again_at,
+        problem=f"{problem}; it was tried for a day" if over and again_at is not None else problem,
+    )
+
+
+def sent_again(message: Undelivered, *, now: float) -> Undelivered:
+    """Return the message as it is when a person sends it again: due at once, for another day."""
+    return replace(message, version=message.version + 1, since=now, tries=0, due_at=now)
+
+
+def due(messages: Sequence[Undelivered], *, now: float, woken_at: float = 0.0) -> list[Undelivered]:
+    """Return the messages to send now: of each thing the first, if its time has come.
+
+    `woken_at`: when the receiver came back. What was tried before that is due.
+    """
+    firsts: dict[tuple[Entity, str], Undelivered] = {}
+    for each in messages:
+        if not each.given_up and (each.about not in firsts or _place(each) < _place(firsts[each.about])):
+            firsts[each.about] = each
+    return [each for each in firsts.values() if _is_due(each, now, woken_at)]
+
+
+def _place(message: Undelivered) -> tuple[int, float, str]:
+    return message.event.version, message.event.at, message.id
+
+
+def _is_due(message: Undelivered, now: float, woken_at: float) -> bool:
+    woken = message.tried_at is not None and message.tried_at < woken_at
+    return woken or (message.due_at is not None and message.due_at <= now)
+
+
+def beyond(messages: Iterable[Undelivered], most: int) -> list[Undelivered]:
+    """Return the oldest given up messages, without the newest `most`."""
+    over = sorted((each for each in messages if each.given_up), key=_given_up_at)
+    return over[: max(0, len(over) - most)]
+
+
+def _given_up_at(message: Undelivered) -> float:
+    return message.since if message.tried_at is None else message.tried_at
+
+
+def backlogs(messages: Iterable[Undelivered]) -> tuple[Backlog, ...]:
+    """Count the messages of each webhook, by its name."""
+    found: dict[str, list[Undelivered]] = {}
+    for each in messages:
+        found.setdefault(each.webhook, []).append(each)
+    return tuple(_backlog(name, found[name]) for name in sorted(found))
+
+
+def _backlog(webhook: str, messages: Sequence[Undelivered]) -> Backlog:
+    counts = Counter(each.given_up for each in messages)
+    oldest = min((each for each in messages if not each.given_up), key=lambda each: each.since, default=None)
+    last = max((each for each in messages if each.given_up), key=_given_up_at, default=None)
+    shown = oldest or last
+    return Backlog(
+        webhook=webhook,
+        waiting=counts[False],
+        given_up=counts[True],
+        oldest_since=None if oldest is None else oldest.since,
+        given_up_at=None if last is None else _given_up_at(last),
+        problem="" if shown is None else shown.problem,
+    )
+
+
+def told(before: Undelivered | None, after: Undelivered | None, *, actor: str = "") -> Draft | None:
+    """Return the event of a change; None: it has none. `actor`: a person sent it again, or forgot it."""
+    message = after or before
+    if message is None:
+        return None
+    event = message.event
+    subject, what = f"webhook {message.webhook}", f"{type_of(event)} {event.entity_id} ({event.id})"
+    if actor:
+        name = FORGOTTEN if after is None else RESENT
+        return of_installation(subject, name, {}, detail=what, actor=actor)
+    if message.given_up and after is not None and (before is None or not before.given_up):
+        return of_installation(subject, DROPPED, {}, detail=f"{what}: {message.problem}")
+    return None

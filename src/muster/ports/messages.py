@@ -1,0 +1,31 @@
+"""Messages of a webhook that were not delivered yet. For contracts of all verbs see `ports.store`."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from muster.domain.undelivered import Undelivered
+from muster.ports.verbs import reads, writes
+
+
+class MessageStore(Protocol):
+    @reads
+    async def undelivered(self, *, webhook: str | None, limit: int) -> Sequence[Undelivered]:
+        """Return the messages of a webhook, or of all, by id."""
+        ...
+
+    @writes
+    async def keep_undelivered(self, message: Undelivered) -> None:
+        """Keep a message, with its event if it is given up at once. One with this id stays as it is.
+
+        Forgets messages that are older than this one by more than `undelivered.KEPT`; an adapter may forget
+        a bounded number at a time.
+        """
+        ...
+
+    @writes
+    async def write_undelivered(
+        self, before: Undelivered, after: Undelivered | None, *, now: float, actor: str = ""
+    ) -> None:
+        """Write a message, guarded by its version, with its event. None: it was delivered, or is forgotten.
+        Raises Conflict."""
+        ...

@@ -1,0 +1,79 @@
+"""Messages of webhooks that their receivers have not taken."""
+
+from typing import Annotated, Self
+
+from msgspec import Meta
+
+from muster.domain import undelivered as domain
+from muster.wire.base import EXAMPLE_TIME, Query, Shape, Time, convert
+from muster.wire.events import Event
+
+IDS_MOST = 1000
+
+
+class UndeliveredQuery(Query):
+    webhook: str | None = None
+    """None: of all webhooks."""
+
+
+class Undelivered(Shape):
+    EXAMPLE = {
+        "id": "chat.ev-17",
+        "webhook": "chat",
+        "type": "node.booted",
+        "state": "waiting",
+        "since": EXAMPLE_TIME,
+        "tries": 4,
+        "tried_at": EXAMPLE_TIME,
+        "due_at": EXAMPLE_TIME,
+        "problem": "hooks.example.com answered 500",
+        "event": Event.EXAMPLE,
+    }
+
+    id: str
+    webhook: str
+    type: str
+    """As `events` of the webhook's settings names it."""
+    state: Annotated[str, Meta(extra_json_schema={"enum": ["waiting", "given_up"]})]
+    since: Time
+    """When it was first wanted; anew when a person sends it again."""
+    tries: int
+    tried_at: Time | None = None
+    due_at: Time | None = None
+    """When it is sent again; null: it was given up."""
+    problem: str
+    event: Event
+
+    @classmethod
+    def of(cls, message: domain.Undelivered) -> Self:
+        return convert(
+            cls,
+            message,
+            type=domain.type_of(message.event),
+            state="given_up" if message.given_up else "waiting",
+            event=Event.of(message.event),
+        )
+
+
+class MessagesRequest(Shape):
+    """Which undelivered messages."""
+
+    EXAMPLE = {"webhook": "chat", "ids": ["chat.ev-17"]}
+
+    webhook: str
+    ids: Annotated[tuple[str, ...], Meta(max_length=IDS_MOST)] = ()
+    """None: all of the webhook."""
+
+
+class Backlog(Shape):
+    """What one webhook has not delivered."""
+
+    webhook: str
+    waiting: int
+    given_up: int
+    oldest_since: Time | None = None
+    """Of those that wait."""
+    given_up_at: Time | None = None
+    """When the last one was given up."""
+    problem: str
+    """Why the oldest waits; if none waits, why the last was given up."""

@@ -1,0 +1,57 @@
+"""Messages of webhooks that were not delivered, over HTTP: listed, counted, sent again, forgotten."""
+
+import pytest
+
+from muster.client import calls
+from muster.domain import undelivered
+from muster.domain.access import Role
+from muster.domain.errors import Forbidden, InvalidRequest, NotFound
+from tests.api.site import Site
+from tests.contracts.message_contract import message
+
+
+async def keep(site: Site) -> None:
+    """One message that waits and one that was given up."""
+    now = site.ports.clock.now()
+    waits = undelivered.failed(message(1, now=now - 90.0), "it answered 500", now=now, again_at=now + 600)
+    over = undelivered.failed(message(2, now=now - 90.0), "it answered 404", now=now, again_at=None)
+    for each in (waits, over, message(3, webhook="chat", now=now)):
+        await site.store.messages.keep_undelivered(each)
+
+
+async def test_what_was_not_delivered_is_listed_with_its_event_and_why(site: Site) -> None:
+    await keep(site)
+    viewer = site.client(Role.VIEWER)
+    assert len(await viewer.send(calls.undelivered())) == 3
+    waits, over = await viewer.send(calls.undelivered(webhook="ops"))
+    assert (waits.id, waits.state, waits.type, waits.tries) == ("ops.ev-1", "waiting", "node.booted", 1)
+    assert (waits.problem, waits.event.entity_id) == ("it answered 500", "node-1")
+    assert (over.state, over.due_at) == ("given_up", None)
+
+
+async def test_the_overview_and_the_metrics_count_it(site: Site) -> None:
+    await keep(site)
+    seen = await site.client(Role.VIEWER).send(calls.overview())
+    chat, ops = seen.undelivered
+    assert (chat.webhook, chat.waiting, ops.waiting, ops.given_up) == ("chat", 1, 1, 1)
+    assert ops.problem == "it answered 500"
+    assert {"webhook_waits.ops", "webhook_dropped.ops"} <= {each.id for each in seen.findings}
+    metrics = await site.client(Role.VIEWER).send(calls.metrics())
+    assert 'muster_webhook_undelivered{webhook="ops",state="given_up"} 1' in metrics
+
+
+async def test_an_operator_sends_again_or_forgets_and_a_viewer_does_neither(site: Site) -> None:
+    await keep(site)
+    operator, viewer = site.client(Role.OPERATOR), site.client(Role.VIEWER)
+    for refused in (calls.resend("ops"), calls.forget("ops")):
+        with pytest.raises(Forbidden):
+            await viewer.send(refused)
+    with pytest.raises(NotFound):
+        await operator.send(calls.resend("nope"))
+    with pytest.raises(NotFound):
+        await operator.send(calls.forget("ops", ["ops.ev-1"]))
+    (sent,) = await operator.send(calls.resend("ops", ["ops.ev-2"]))
+    assert (sent.state, sent.tries) == ("waiting", 0)
+    assert len(await operator.send(calls.resend("ops"))) == 2
+    with pytest.raises(InvalidRequest):
+        await operator.send(calls.resend("ops", ["ops.ev-1"] * 1001))

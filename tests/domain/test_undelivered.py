@@ -1,0 +1,88 @@
+"""When an undelivered message is sent again, what waits behind it, and when it is given up."""
+
+from dataclasses import replace
+
+import pytest
+
+from muster.domain import undelivered
+from muster.domain.events import Entity, Event
+from muster.domain.ids import EventId
+from muster.domain.undelivered import GIVE_UP_AFTER, Undelivered
+from tests.domain.builders import NOW
+
+
+def message(
+    number: int = 1, *, thing: str = "a", version: int = 0, due_at: float | None = NOW, webhook: str = "ops"
+) -> Undelivered:
+    event = Event(
+        id=EventId(f"ev-{number}"),
+        at=NOW + number,
+        entity=Entity.NODE,
+        entity_id=thing,
+        version=version or number,
+        name="booted",
+        changes={},
+    )
+    return replace(undelivered.wanted(webhook, event, now=NOW), due_at=due_at)
+
+
+def due(*messages: Undelivered, now: float = NOW, woken_at: float = 0.0) -> list[str]:
+    return [each.event.id for each in undelivered.due(messages, now=now, woken_at=woken_at)]
+
+
+def test_a_message_is_due_at_its_time_and_never_once_it_is_given_up() -> None:
+    assert due(message(due_at=NOW)) == ["ev-1"]
+    assert due(message(due_at=NOW + 0.1)) == []
+    assert due(message(due_at=None), now=NOW + GIVE_UP_AFTER) == []
+
+
+def test_of_each_thing_the_first_that_is_not_given_up_goes_first_in_any_order_of_the_list() -> None:
+    first, second, other = message(9), message(10), message(11, thing="b")
+    assert due(second, other, first) == ["ev-9", "ev-11"]
+    assert due(second, replace(first, due_at=NOW + 1)) == [], "the second waits behind the first"
+    assert due(second, replace(first, due_at=None)) == ["ev-10"]
+    by_version = message(12, version=1)
+    assert due(first, by_version) == ["ev-12"], "the version says which is first, not the time"
+
+
+def test_when_the_receiver_is_back_what_was_tried_before_is_due() -> None:
+    tried = undelivered.failed(message(), "500", now=NOW + 5, again_at=NOW + 600)
+    assert due(tried, now=NOW + 10, woken_at=NOW + 5) == []
+    assert due(tried, now=NOW + 10, woken_at=NOW + 5.1) == ["ev-1"]
+
+
+@pytest.mark.parametrize(("later", "over"), [(0.0, False), (0.1, True)])
+def test_a_message_is_given_up_at_the_first_try_after_its_time(later: float, over: bool) -> None:
+    now = NOW + GIVE_UP_AFTER + later
+    after = undelivered.failed(message(), "it answered 500", now=now, again_at=now + 600)
+    assert (after.given_up, after.tries, after.tried_at) == (over, 1, now)
+    assert after.problem == ("it answered 500; it was tried for a day" if over else "it answered 500")
+
+
+def test_a_person_gives_a_message_another_day() -> None:
+    over = undelivered.failed(message(), "no", now=NOW + 5, again_at=None)
+    again = undelivered.sent_again(over, now=NOW + 9)
+    assert (again.given_up, again.since, again.due_at, again.tries) == (False, NOW + 9, NOW + 9, 0)
+    assert again.version == over.version + 1 == 3
+
+
+def test_only_the_newest_given_up_messages_are_kept() -> None:
+    over = [
+        undelivered.failed(message(number, thing=f"t{number}"), "no", now=NOW + number, again_at=None)
+        for number in (3, 1, 2)
+    ]
+    waiting = message(9)
+    assert [each.event.id for each in undelivered.beyond([*over, waiting], 1)] == ["ev-1", "ev-2"]
+    assert undelivered.beyond([*over, waiting], 3) == []
+
+
+def test_each_webhook_has_its_count_its_oldest_and_why() -> None:
+    waits = undelivered.failed(message(1), "it answered 500", now=NOW + 1, again_at=NOW + 9)
+    later = replace(message(2), since=NOW + 2)
+    over = undelivered.failed(message(3), "it answered 404", now=NOW + 3, again_at=None)
+    gone = undelivered.failed(message(4, webhook="chat"), "it answered 410", now=NOW + 4, again_at=None)
+    chat, ops = undelivered.backlogs([later, over, waits, gone])
+    assert (chat.webhook, chat.waiting, chat.given_up, chat.oldest_since) == ("chat", 0, 1, None)
+    assert (chat.given_up_at, chat.problem) == (NOW + 4, "it answered 410")
+    assert (ops.webhook, ops.waiting, ops.given_up) == ("ops", 2, 1)
+    assert (ops.oldest_since, ops.given_up_at, ops.problem) == (NOW, NOW + 3, "it answered 500")

@@ -1,0 +1,252 @@
+"""What a webhook sends when, in virtual time: order, repeats, what waits, and what is given up."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+from typing import cast
+
+import pytest
+
+from muster.domain import undelivered
+from muster.domain.errors import NotFound
+from muster.domain.observations import DAY, HOUR
+from muster.domain.undelivered import Undelivered
+from muster.integrations.webhooks import follower
+from muster.integrations.webhooks.follower import Follower
+from muster.integrations.webhooks.receiver import NotDelivered, Receiver
+from muster.integrations.webhooks.tables import Webhook
+from muster.operations.operator_desk import OperatorDesk
+from tests.stage import Stage, staged
+from tests.stage.github import context
+
+HOOK = Webhook(name="ops", url="http://127.0.0.1:1/", events=("*",))
+AWAY = NotDelivered("127.0.0.1 answered 500", passing=True)
+REFUSED = NotDelivered("127.0.0.1 answered 404", passing=False)
+
+
+class Inbox:
+    """A receiver that takes what it is not told to refuse."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+        self.tries: list[str] = []
+        self.refuses: Callable[[str], NotDelivered | None] = lambda _detail: None
+        self.pause: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0)
+
+    async def send(self, _message_id: str, body: bytes, *, now: float) -> None:
+        detail = json.loads(body)["data"]["event"]["detail"]
+        self.tries.append(detail)
+        await self.pause()
+        error = self.refuses(detail)
+        if error is not None:
+            raise error
+        self.taken.append(detail)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def follows(stage: Stage, inbox: Inbox) -> Callable[[], bool]:
+    """A follower that has its place in the feed. Returns what ends it."""
+    given = context(stage)
+    assert await stage.store.lease_duty("webhook ops", given.owner, now=stage.now, until=stage.now + DAY)
+    made = Follower(given, HOOK, "https://m.example", connect=lambda _hook: cast(Receiver, inbox))
+    task = asyncio.create_task(made.perform(lambda: True))
+    stage.keep(task)
+    await stage.until(lambda: _placed(stage))
+    return task.cancel
+
+
+async def _placed(stage: Stage) -> bool:
+    return await stage.store.bookmark("webhook ops") is not None
+
+
+async def happen(stage: Stage, *said: str) -> None:
+    """Let things happen: `a1` is about the thing a."""
+    for each in said:
+        await stage.store.note(f"thing-{each[0]}", "happened", reason=None, detail=each, now=stage.now)
+
+
+async def kept(stage: Stage) -> dict[str, Undelivered]:
+    found = await stage.store.messages.undelivered(webhook="ops", limit=1000)
+    return {each.event.detail: each for each in found}
+
+
+@staged
+async def test_a_message_that_is_never_taken_holds_up_what_is_about_the_same_thing_alone(
+    stage: Stage,
+) -> None:
+    inbox = Inbox()
+    inbox.refuses = lambda detail: AWAY if detail == "a1" else None
+    await follows(stage, inbox)
+    await happen(stage, "a1", "b1", "a2", "b2", "c1")
+    await stage.pass_time(30.0)
+    await happen(stage, "a3", "b3")
+    await stage.pass_time(30.0)
+    assert sorted(inbox.taken) == ["b1", "b2", "b3", "c1"]
+    assert inbox.tries.count("a1") > 3 and not {"a2", "a3"} & {*inbox.tries}
+    assert {name: each.problem for name, each in (await kept(stage)).items()} == {
+        "a1": "127.0.0.1 answered 500",
+        "a2": "an earlier message about the same thing waits",
+        "a3": "an earlier message about the same thing waits",
+    }
+    inbox.refuses = lambda _detail: None
+    await stage.pass_time(follower.PAUSE_MOST * 2)
+    assert inbox.taken[4:] == ["a1", "a2", "a3"]
+    assert await kept(stage) == {}
+
+
+@staged
+async def test_messages_about_one_thing_keep_their_order_while_each_takes_its_time(stage: Stage) -> None:
+    inbox = Inbox()
+    inbox.pause = lambda: stage.clock.sleep(5.0)
+    await follows(stage, inbox)
+    await happen(stage, *(f"{thing}{number}" for number in range(1, 5) for thing in "abc"))
+    await stage.pass_time(60.0)
+    for thing in "abc":
+        assert [each for each in inbox.taken if each[0] == thing] == [f"{thing}{n}" for n in range(1, 5)]
+
+
+@staged
+async def test_pauses_between_tries_grow_and_stay_under_their_limit(stage: Stage) -> None:
+    inbox, times = Inbox(), list[float]()
+
+    def refuses(_detail: str) -> NotDelivered:
+        times.append(stage.now)
+        return AWAY
+
+    inbox.refuses = refuses
+    await follows(stage, inbox)
+    await happen(stage, "a1")
+    await stage.pass_time(2 * 3600.0)
+    pauses = [later - sooner for sooner, later in pairwise(times)]
+    assert pauses[0] <= 2 * follower.PAUSE + 2 * follower.LOOK_EVERY
+    assert follower.PAUSE_MOST / 2 < max(pauses) <= follower.PAUSE_MOST * 1.5 + follower.LOOK_EVERY
+    assert len(times) < 40
+
+
+@staged
+async def test_a_receiver_says_how_long_to_wait_before_the_next_try(stage: Stage) -> None:
+    inbox = Inbox()
+    inbox.refuses = lambda _detail: NotDelivered("it answered 429", passing=True, retry_after=1000.0)
+    await follows(stage, inbox)
+    await happen(stage, "a1")
+    await stage.pass_time(990.0)
+    assert inbox.tries == ["a1"]
+    await stage.pass_time(20.0)
+    assert inbox.tries == ["a1", "a1"]
+
+
+@staged
+async def test_after_a_day_a_message_is_given_up_the_next_goes_on_and_an_operator_sends_it_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(undelivered, "GIVE_UP_AFTER", 3 * HOUR)  # a day of virtual time takes too long
+    inbox = Inbox()
+    inbox.refuses = lambda detail: AWAY if detail == "a1" else None
+    await follows(stage, inbox)
+    await happen(stage, "a1", "a2")
+    await stage.pass_time(3 * HOUR - follower.PAUSE_MOST)
+    assert inbox.taken == []
+    await stage.pass_time(4 * follower.PAUSE_MOST)
+    assert "a2" in inbox.taken
+    over = (await kept(stage))["a1"]
+    assert over.given_up and over.problem == "127.0.0.1 answered 500; it was tried for a day"
+    (told,) = await stage.events(name="webhook_dropped")
+    assert (told.entity_id, over.event.id in told.detail) == ("webhook ops", True)
+    assert "webhook_dropped" not in "".join(inbox.taken), "of that no message is sent"
+
+    inbox.refuses = lambda _detail: None
+    desk = OperatorDesk(stage.ports)
+    for name, ids in (("ops", ["ops.ev-none"]), ("other", [])):
+        with pytest.raises(NotFound, match="undelivered message"):
+            await desk.resend(name, ids, actor="ada")
+    (sent,) = await desk.resend("ops", [over.id], actor="ada")
+    assert sent.id == over.id
+    await stage.pass_time(10.0)
+    assert "a1" in inbox.taken and await kept(stage) == {}
+    (told,) = await stage.events(name="webhook_resent")
+    assert told.actor == "ada"
+
+
+@staged
+async def test_a_refused_message_is_given_up_at_once_and_can_be_forgotten(stage: Stage) -> None:
+    inbox = Inbox()
+    inbox.refuses = lambda detail: REFUSED if detail == "a1" else AWAY if detail == "b1" else None
+    await follows(stage, inbox)
+    await happen(stage, "a1", "a2", "b1")
+    await stage.pass_time(10.0)
+    assert inbox.taken[:1] == ["a2"] and inbox.tries.count("a1") == 1
+    found = await kept(stage)
+    assert {name: each.given_up for name, each in found.items()} == {"a1": True, "b1": False}
+    desk = OperatorDesk(stage.ports)
+    with pytest.raises(NotFound, match="given up"):
+        await desk.forget("ops", [found["b1"].id])
+    assert [each.id for each in await desk.forget("ops", actor="ada")] == [found["a1"].id]
+    assert list(await kept(stage)) == ["b1"]
+    (told,) = await stage.events(name="webhook_forgotten")
+    assert told.actor == "ada"
+
+
+@staged
+async def test_a_receiver_that_is_away_fills_the_list_and_then_nothing_is_read_and_nothing_is_lost(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "WAITING_MOST", 5)
+    inbox = Inbox()
+    inbox.refuses = lambda _detail: AWAY
+    await follows(stage, inbox)
+    said = [f"{thing}1" for thing in "abcdefghijkl"]
+    await happen(stage, *said)
+    await stage.pass_time(3600.0)
+    assert sorted(await kept(stage)) == said[:5]
+    assert {*inbox.tries} == {*said[:5]}
+    inbox.refuses = lambda _detail: None
+    await stage.pass_time(2 * follower.PAUSE_MOST)
+    assert sorted(inbox.taken) == said
+    assert await kept(stage) == {}
+
+
+@staged
+async def test_when_a_receiver_is_back_all_that_waits_is_sent_at_once(stage: Stage) -> None:
+    inbox = Inbox()
+    inbox.refuses = lambda _detail: AWAY
+    await follows(stage, inbox)
+    said = [f"{thing}1" for thing in "abcdefghijkl"]
+    await happen(stage, *said)
+    await stage.pass_time(3600.0)
+    inbox.refuses = lambda _detail: None
+    await happen(stage, "z1")
+    await stage.pass_time(15.0)
+    assert sorted(inbox.taken) == [*said, "z1"]
+
+
+@staged
+async def test_only_the_newest_of_what_was_given_up_stays(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "GIVEN_UP_MOST", 3)
+    inbox = Inbox()
+    inbox.refuses = lambda _detail: REFUSED
+    await follows(stage, inbox)
+    for each in ("a1", "b1", "c1", "d1", "e1"):
+        await happen(stage, each)
+        await stage.pass_time(10.0)
+    assert sorted(await kept(stage)) == ["c1", "d1", "e1"]
+    assert len(await stage.events(name="webhook_dropped")) == 5, "the feed tells of each"
+
+
+@staged
+async def test_a_replica_that_takes_over_goes_on_with_all_that_waits(stage: Stage) -> None:
+    inbox = Inbox()
+    inbox.refuses = lambda detail: AWAY if detail == "a1" else None
+    end = await follows(stage, inbox)
+    await happen(stage, "a1", "a2")
+    await stage.pass_time(10.0)
+    end()
+    await happen(stage, "b1")
+    inbox.refuses = lambda _detail: None
+    await follows(stage, inbox)
+    await stage.pass_time(60.0)
+    assert [each for each in inbox.taken if each != "b1"] == ["a1", "a2"] and "b1" in inbox.taken
