@@ -50,6 +50,8 @@ class Empty:
     def close(self) -> None:
         self._wake.set()
 
+    async def closed(self, within: float) -> None: ...
+
 
 @asynccontextmanager
 async def empty() -> AsyncIterator[tuple[int, Child]]:

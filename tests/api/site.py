@@ -11,7 +11,7 @@ import httpx
 
 from muster.api import Api, ApiSettings, create_app
 from muster.api.access import mint
-from muster.api.connections import bounded
+from muster.api.connections import Lines, bounded
 from muster.api.metrics import Metrics, timed
 from muster.api.server import HttpServer, bind, url_of
 from muster.client import AsyncClient, calls
@@ -121,6 +121,9 @@ class HttpAgent:
 
 class Site:
     """Everything a test of the API reaches."""
+
+    lines: Lines
+    """The server's connections."""
 
     def __init__(self, url: str, api: Api, store: SqlStore, cloud: SimulatedCloud, ports: Ports) -> None:
         self.url = url
@@ -258,6 +261,7 @@ async def opened(
     http = bounded()
     server = HttpServer(api, http, backlog=http.lines.backlog)
     site = Site(url_of(listener), api, store, cloud, ports)
+    site.lines = http.lines
     cloud.watch(site)
     for role in Role:
         template = "web" if role is Role.ENROL else None

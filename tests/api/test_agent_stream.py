@@ -1,30 +1,40 @@
 """The agents' stream, as a stranger hears it: bytes over a plain socket."""
 
 import asyncio
+import gc
 import json
 import socket
+import tracemalloc
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from muster.api import connections
+from muster.api import connections, server
+from muster.api.connections import Bounded, ChunkedAnswer
 from muster.client import calls
+from muster.domain.requests import ProvisionRequest
 from muster.enrolment import streams as node_streams
-from tests.api.site import AGENT, Site
+from tests.api.site import AGENT, Site, opened
 from tests.api.test_agent_routes import _join, _joined, _machine
 
 PATH = f"{AGENT}/stream"
 SOON = 30.0
+MANY = 10
+KEPT_MOST = 8000
+"""Bytes of Python's memory for an open stream, with all that leads to it."""
 
 
 class Ear:
     """One connection that hears a stream."""
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
+        self.say = writer.write
 
     async def head(self) -> bytes:
         async with asyncio.timeout(SOON):
@@ -41,6 +51,10 @@ class Ear:
         return json.loads(chunk)
 
 
+def _asking(token: str) -> bytes:
+    return f"GET {PATH} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+
+
 @asynccontextmanager
 async def listening(site: Site, token: str, *, buffer: int = 0) -> AsyncIterator[Ear]:
     parts, line = urlsplit(site.url), socket.socket()
@@ -48,9 +62,9 @@ async def listening(site: Site, token: str, *, buffer: int = 0) -> AsyncIterator
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
     line.connect((parts.hostname, parts.port))
     reader, writer = await asyncio.open_connection(sock=line, limit=4096)
-    writer.write(f"GET {PATH} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    writer.write(_asking(token))
     try:
-        yield Ear(reader)
+        yield Ear(reader, writer)
     finally:
         writer.close()
 
@@ -165,10 +179,10 @@ async def test_an_agent_that_never_reads_is_dropped_and_little_was_kept_for_it(
     assert pushed < 50_000, "it was paused, not fed"
 
 
-async def test_a_node_that_left_is_noticed_within_a_silence(
+async def test_a_node_that_left_is_noticed_before_its_next_line(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_streams, "SILENT_MOST", 0.2)
+    monkeypatch.setattr(node_streams, "SILENT_MOST", 1e6)
     _, admitted = await _joined(site)
     async with listening(site, admitted["token"]) as ear:
         await ear.head()
@@ -179,3 +193,111 @@ async def test_a_node_that_left_is_noticed_within_a_silence(
         return not len(site.api.context.streams)
 
     await site.until(gone)
+
+
+async def test_what_an_agent_sends_on_its_stream_is_left_unread(site: Site) -> None:
+    _, admitted = await _joined(site)
+    async with listening(site, admitted["token"]) as ear:
+        await ear.head()
+        await ear.line()
+        ear.say(f"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n{'x' * 100_000}".encode())
+        await site.client().send(calls.terminate(admitted["node_id"]))
+        assert (await ear.line())["desired"]["directive"] == "stop", "and the stream goes on"
+
+
+async def test_an_open_stream_keeps_nothing_of_its_request_and_few_bytes(site: Site) -> None:
+    tokens = await _tokens(site, 2 * MANY)
+    requests = _requests()
+    with ExitStack() as stack:
+        for token in tokens[:MANY]:
+            stack.enter_context(await _heard(site, token))
+        tracemalloc.start()
+        try:
+            for token in tokens[MANY:]:
+                stack.enter_context(await _heard(site, token))
+            gc.collect()
+            kept = tracemalloc.get_traced_memory()[0] / MANY
+        finally:
+            tracemalloc.stop()
+        assert len(site.api.context.streams) == 2 * MANY
+        assert _requests() <= requests, "HTTP keeps nothing of a stream"
+    assert kept < KEPT_MOST
+
+
+async def _tokens(site: Site, count: int) -> list[str]:
+    """Of nodes that joined."""
+    site.lazy = True
+    client = site.client()
+    await client.send(calls.provision(ProvisionRequest(template="ci", count=count, run="run-1")))
+
+    async def there() -> bool:
+        return len((await client.send(calls.nodes(state=["created"]))).items) == count
+
+    await site.until(there)
+    made = (await client.send(calls.nodes(state=["created"]))).items
+    return [(await _join(site, node.machine_id)).json()["token"] for node in made]
+
+
+async def _heard(site: Site, token: str) -> socket.socket:
+    """A plain socket, which keeps no memory of Python's, on which the first line came."""
+    loop, parts, line = asyncio.get_running_loop(), urlsplit(site.url), socket.socket()
+    line.setblocking(False)
+    await loop.sock_connect(line, (parts.hostname, parts.port))
+    await loop.sock_sendall(line, _asking(token))
+    heard = b""
+    async with asyncio.timeout(SOON):
+        while not heard.endswith(b"}\n\r\n"):
+            heard += await loop.sock_recv(line, 4096)
+    return line
+
+
+def _requests() -> int:
+    gc.collect()
+    return sum(isinstance(each, Bounded | RequestResponseCycle) for each in gc.get_objects())
+
+
+async def test_a_stream_counts_among_the_connections_until_it_ends(site: Site) -> None:
+    _, admitted = await _joined(site)
+    lines = site.lines
+    before = lines.count
+
+    async with listening(site, admitted["token"]) as ear:
+        await ear.head()
+        await ear.line()
+        assert lines.count == before + 1
+
+    async def left() -> bool:
+        return lines.count == before
+
+    await site.until(left)
+
+
+async def test_a_server_that_stops_ends_its_streams_and_breaks_those_that_nobody_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "DRAIN_SECONDS", 0.5)
+    stuck: list[ChunkedAnswer] = []
+    pause = ChunkedAnswer.pause_writing
+
+    def noted(self: ChunkedAnswer) -> None:
+        stuck.append(self)
+        pause(self)
+
+    monkeypatch.setattr(ChunkedAnswer, "pause_writing", noted)
+    async with AsyncExitStack() as stack:
+        async with opened(tmp_path) as site:
+            await site.template()
+            read, unread = await _tokens(site, 2)
+            ear = await stack.enter_async_context(listening(site, read))
+            await ear.head()
+            await ear.line()
+            monkeypatch.setattr(node_streams, "SILENT_MOST", 0.0)
+            await stack.enter_async_context(listening(site, unread, buffer=4096))
+
+            async def paused() -> bool:
+                return any(answer._unsent is not None for answer in stuck)
+
+            await site.until(paused)
+        assert not len(site.api.context.streams)
+        while await ear.line() is not None:
+            pass

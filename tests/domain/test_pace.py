@@ -62,6 +62,7 @@ def test_silence_counts_after_three_beats_of_the_pace_that_nodes_use() -> None:
     slow, quick = watch.limits(LIMITS, now=100.0), watch.limits(LIMITS, now=1000.0)
     assert (slow.beat_seconds, slow.stale_after) == (5.0, stale_after(20.0))
     assert quick is LIMITS
+    assert watch.beat_seconds(LIMITS) == 5.0, "what they are told changes at once"
     assert slow.silence_limit == stale_after(20.0) + LIMITS.dead_after
 
 
@@ -72,6 +73,7 @@ def test_a_silence_that_the_operator_allows_is_never_made_shorter() -> None:
 
 def test_without_a_pace_the_limits_are_as_they_are_set() -> None:
     assert Watch(since=0.0).limits(LIMITS, now=0.0) is LIMITS
+    assert Watch(since=0.0).beat_seconds(LIMITS) == LIMITS.beat_seconds
 
 
 def test_a_lost_node_is_noticed_within_30_s_of_1000_and_90_s_of_10000() -> None:

@@ -13,13 +13,14 @@ from starlette.types import Receive, Scope, Send
 
 from muster.api.access import admitted
 from muster.api.beats import authorization_of
+from muster.api.connections import ChunkedAnswer
 from muster.api.context import SHUTDOWN, Context
 from muster.api.middleware import HEADERS, DefaultHeaders
 from muster.api.problems import translate
 from muster.domain import desired_state as domain
 from muster.domain.errors import MusterError
 from muster.domain.ids import NodeId
-from muster.enrolment.streams import Cause
+from muster.enrolment.streams import Cause, Stream
 from muster.wire.agent import Desired, StreamLine
 from muster.wire.base import encode
 
@@ -27,7 +28,12 @@ logger = logging.getLogger(__name__)
 
 PATH = "/api/v1/agent/stream"
 MEDIA_TYPE = "application/x-ndjson"
-_HEADERS = [(b"content-type", MEDIA_TYPE.encode()), (b"x-accel-buffering", b"no"), *HEADERS]
+_HEADERS = [
+    (b"content-type", MEDIA_TYPE.encode()),
+    (b"x-accel-buffering", b"no"),
+    (b"connection", b"close"),  # no other answer follows on it
+    *HEADERS,
+]
 
 
 async def with_commands(ctx: Context, node_id: NodeId, found: domain.Desired) -> Desired:
@@ -41,68 +47,109 @@ def meaning(desired: Desired) -> object:
     return desired.directive, desired.assignment_id, desired.run, desired.kit, desired.commands
 
 
-class AgentStream:
-    """Answers a node that listens, for as long as its token is that node's.
+class AgentStreams:
+    """Answers nodes that listen, in front of the other routes, as beats are answered.
 
-    The stream answers in front of the other routes, as beats do. Thousands of streams are open at once, and
-    each layer between a stream and its connection would exist once per stream.
+    When the first line is sent, the stream leaves its request behind. Then it is a task that holds no more of
+    the connection than what a line needs: thousands of streams are open at once.
     """
-
-    __slots__ = ("_begun", "_context", "_node_id", "_receive", "_shown")
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._begun = False
+        self._following: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._receive = receive
         self._context.metrics.agents.add(what="stream")
         try:
-            self._shown = authorization_of(scope["headers"]).decode("latin-1")
-            self._node_id = await self._context.authenticator.node(self._shown)
+            shown = authorization_of(scope["headers"]).decode("latin-1")
+            node_id = await self._context.authenticator.node(shown)
             admitted(scope)
-            scope["headers"].clear()  # nothing asks for them again, and they would stay for hours
-            await self._follow(send)
+            stream = self._context.streams.open(node_id, SHUTDOWN)
         except Exception as error:
-            if self._begun:
-                raise
-            problem = translate(error, method="GET", path=PATH).response()
-            await DefaultHeaders(problem)(scope, receive, send)
-
-    async def _follow(self, send: Send) -> None:
-        with self._context.streams.open(self._node_id, SHUTDOWN) as stream:
-            line = await stream.line(self._now, meaning, self._over)
-            self._begun = True
+            await self._refuse(error, scope, receive, send)
+            return
+        follower = _Follower(self._context, stream, node_id, shown)
+        try:
+            first = await follower.line()
+            assert first is not None  # noqa: S101 — every stream begins with a line
+        except Exception as error:
+            stream.close()
+            await self._refuse(error, scope, receive, send)
+            return
+        try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await send({"type": "http.response.body", "body": first, "more_body": True})
+            answer: ChunkedAnswer | None = scope["state"]["hand_over"]()
+        except BaseException:
+            stream.close()
+            raise
+        if answer is None:
+            stream.close()
+            return
+        task = asyncio.get_running_loop().create_task(follower.follow(answer))
+        answer.lost = task.cancel
+        self._following.add(task)
+        task.add_done_callback(self._following.discard)
+
+    async def ended(self, within: float) -> None:
+        """Wait until the streams of a server that stops have ended. Break those that don't."""
+        if not self._following:
+            return
+        _, left = await asyncio.wait(self._following, timeout=within)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _refuse(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
+        problem = translate(error, method="GET", path=PATH).response()
+        await DefaultHeaders(problem)(scope, receive, send)
+
+
+class _Follower:
+    """Tells one node what it should do, for as long as the token that it showed is its own."""
+
+    __slots__ = ("_context", "_node_id", "_shown", "_stream")
+
+    def __init__(self, context: Context, stream: Stream, node_id: NodeId, shown: str) -> None:
+        self._context = context
+        self._stream = stream
+        self._node_id = node_id
+        self._shown = shown
+
+    async def follow(self, answer: ChunkedAnswer) -> None:
+        with self._stream:
             try:
-                while line is not None:
-                    await self._tell(*line, send)
-                    line = await stream.line(self._now, meaning, self._over)
+                while True:
+                    await answer.taken()
+                    line = None if self._context.shutdown.begun else await self.line()
+                    if line is None:
+                        break
+                    answer.send(line)
             except MusterError as error:
                 # Said in full when the agent asks anew.
                 logger.debug("a stream ended", extra={"node_id": self._node_id, "error": str(error)})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            except Exception:
+                logger.exception("a stream failed", extra={"node_id": self._node_id})
+                answer.abort()
+                return
+            answer.finish()
+
+    async def line(self) -> bytes | None:
+        """Wait until a line is due, and return it. None: the stream has ended."""
+        due = await self._stream.line(self._now, meaning, self._over)
+        return None if due is None else await self._told(*due)
 
     async def _over(self, silent: bool) -> bool:
-        return self._context.shutdown.begun or (silent and await self._gone())
+        ctx = self._context
+        return ctx.shutdown.begun or (silent and await ctx.authenticator.node(self._shown) != self._node_id)
 
     async def _now(self) -> Desired:
         found = await self._context.plane.enrolment.desired(self._node_id)
         return await with_commands(self._context, self._node_id, found)
 
-    async def _gone(self) -> bool:
-        """Return whether the agent closed its connection, or its token no longer speaks for the node."""
-        try:
-            async with asyncio.timeout(0):
-                while (await self._receive())["type"] != "http.disconnect":
-                    pass
-        except TimeoutError:
-            return await self._context.authenticator.node(self._shown) != self._node_id
-        return True
-
-    async def _tell(self, cause: Cause, desired: Desired, send: Send) -> None:
+    async def _told(self, cause: Cause, desired: Desired) -> bytes:
         ctx = self._context
         beat_seconds = await ctx.plane.watch_tracker.beat_seconds()
-        line = StreamLine(desired=desired, beat_seconds=beat_seconds, spread=ctx.streams.spread)
         ctx.metrics.pushes.add(what=cause.value)
-        await send({"type": "http.response.body", "body": encode(line) + b"\n", "more_body": True})
+        line = StreamLine(desired=desired, beat_seconds=beat_seconds, spread=ctx.streams.spread)
+        return encode(line) + b"\n"

@@ -43,6 +43,7 @@ class Api:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.application = Application(context, TABLES)
+        self._streams = agent_stream.AgentStreams(context)
         bounded = BodyLimit(self.application, most=context.settings.body_most, streamed=_STREAMED, raw=_RAW)
         self._others = DefaultHeaders(QueryLimit(Dashboard(bounded)))
 
@@ -54,7 +55,7 @@ class Api:
             self._count(scope)
             await TerminalSockets(self.context)(scope, receive, send)
         elif asked == ("GET", agent_stream.PATH):
-            await agent_stream.AgentStream(self.context)(scope, receive, send)
+            await self._streams(scope, receive, send)
         else:
             self._count(scope)
             await self._others(scope, receive, send)
@@ -73,6 +74,10 @@ class Api:
 
     def close(self) -> None:
         self.context.shutdown.begin()
+
+    async def closed(self, within: float) -> None:
+        """Wait until the agents' streams have ended, of which the HTTP server knows nothing any more."""
+        await self._streams.ended(within)
 
 
 def create_app(

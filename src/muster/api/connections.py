@@ -9,7 +9,7 @@ other descriptors are left to agents, operators and the server itself.
 import asyncio
 import logging
 import resource
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any, ClassVar, cast
 
@@ -64,12 +64,12 @@ class Lines:
         self.backlog = min(BACKLOG, most // 16)
         """Connections accepted in one turn of the loop. A dropped one is closed four turns later. What comes
         in meanwhile fits into the server's own part."""
-        self._count = 0
+        self.count = 0
         self._strangers: dict[Bounded, str] = {}
         self._by_address: dict[str, dict[Bounded, None]] = {}
 
     def opened(self, line: "Bounded", address: str) -> None:
-        self._count += 1
+        self.count += 1
         self._strangers[line] = address
         self._by_address.setdefault(address, {})[line] = None
         self._make_room(address)
@@ -83,15 +83,23 @@ class Lines:
                 del self._by_address[address]
 
     def closed(self, line: "Bounded") -> None:
-        self._count -= 1
+        self.count -= 1
         self.admitted(line)
+
+    def handed_over(self) -> None:
+        """Go on counting a connection whose protocol changed. Its caller showed a valid token."""
+        self.count += 1
+
+    def left(self) -> None:
+        """Note that such a connection is closed."""
+        self.count -= 1
 
     def _make_room(self, address: str) -> None:
         """Drop the oldest stranger if there are too many. The loop closes it later; it counts no longer."""
         if len(self._by_address[address]) > PER_ADDRESS:
             self._drop(self._by_address[address], f"{address} has {PER_ADDRESS} more")
-        elif len(self._strangers) > self._strangers_most or self._count > self._most:
-            self._drop(self._strangers, f"{self._count} connections are open")
+        elif len(self._strangers) > self._strangers_most or self.count > self._most:
+            self._drop(self._strangers, f"{self.count} connections are open")
 
     def _drop(self, lines: Iterable["Bounded"], why: str) -> None:
         oldest = next(iter(lines))
@@ -144,6 +152,11 @@ class Bounded(HttpProtocol):
         """Note that a request on this connection showed a valid token."""
         self.lines.admitted(self)
 
+    def hand_over(self) -> "ChunkedAnswer | None":
+        """Leave HTTP when head and first chunk of an answer are sent. None: the connection is lost."""
+        transport = self.leave()
+        return None if transport is None else ChunkedAnswer(transport, self.lines)
+
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection to its WebSocket. It stays counted here, and admitted by the same token."""
         self._midway = self._in_head = False
@@ -164,7 +177,7 @@ class Bounded(HttpProtocol):
     def on_message_begin(self) -> None:
         self._midway = self._in_head = True
         super().on_message_begin()
-        self.scope["state"]["admitted"] = self.admitted
+        self.scope["state"].update(admitted=self.admitted, hand_over=self.hand_over)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
@@ -278,6 +291,69 @@ class UpgradedConnection(WebSocketsSansIOProtocol):
     def resume_writing(self) -> None:
         self._line.resume_writing()
         super().resume_writing()
+
+
+class ChunkedAnswer(asyncio.Protocol):
+    """The rest of a connection on which an answer goes out for hours, chunk by chunk.
+
+    It keeps a tenth of what a connection with a request keeps, and is held to the same bounds. What the
+    caller sends meanwhile is left unread.
+    """
+
+    __slots__ = ("_lines", "_transport", "_unread", "_unsent", "lost")
+
+    def __init__(self, transport: asyncio.Transport, lines: Lines) -> None:
+        self._transport = transport
+        self._lines = lines
+        self._unsent: asyncio.Future[None] | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        self.lost: Callable[[], object] = _nothing
+        """Called when the connection is closed, by either side."""
+        lines.handed_over()
+        transport.set_protocol(self)
+        # Whatever the system doesn't take at once counts as unread, so that at most one chunk is kept.
+        transport.set_write_buffer_limits(high=0)
+
+    def send(self, chunk: bytes) -> None:
+        self._transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+
+    async def taken(self) -> None:
+        """Wait until all that was sent has left this process."""
+        if self._unsent is not None:
+            await self._unsent
+
+    def finish(self) -> None:
+        """End the answer, and with it the connection."""
+        self._transport.write(b"0\r\n\r\n")
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    # --- what the transport tells -----------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._unsent = loop.create_future()
+        self._unread = loop.call_later(UNREAD_SECONDS, self._transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+        if self._unsent is not None and not self._unsent.done():
+            self._unsent.set_result(None)
+        self._unread = self._unsent = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.resume_writing()
+        self._lines.left()
+        self.lost()
+
+
+def _nothing() -> None: ...
 
 
 def bounded() -> type[Bounded]:

@@ -118,3 +118,4 @@ class HttpServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._api.close()
         await super().shutdown(sockets)
+        await self._api.closed(DRAIN_SECONDS)

@@ -37,6 +37,11 @@ class JoiningTransport:
         self._flush()
         self._transport.write(answer)
 
+    def released(self) -> asyncio.Transport:
+        """Send what is held, and return the transport itself."""
+        self._flush()
+        return self._transport
+
     def _flush(self) -> None:
         if self._held:
             held, self._held = self._held, b""
@@ -63,3 +68,16 @@ class HttpProtocol(HttpToolsProtocol):
     def send(self, answer: bytes) -> None:
         """A whole one, head and body."""
         self._joining.send(answer)
+
+    def leave(self) -> asyncio.Transport | None:
+        """Take the connection out of HTTP, in the middle of an answer, and return its transport. None: the
+        connection is lost.
+
+        uvicorn is told that the connection was lost, so it lets go of the request and of all that it keeps
+        for a connection. The caller gives the transport another protocol.
+        """
+        if self._joining.is_closing():
+            return None
+        transport = self._joining.released()
+        self.connection_lost(ConnectionAbortedError("another protocol has the connection now"))
+        return transport

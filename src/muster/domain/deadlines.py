@@ -196,12 +196,16 @@ class Watch:
     def _paced(self, beat: float, now: float) -> Pace:
         return Pace.of(beat) if self.pace is None else self.pace.changed(beat, now=now)
 
+    def beat_seconds(self, limits: Limits) -> float:
+        """Return the interval that nodes are told."""
+        return limits.beat_seconds if self.pace is None else self.pace.beat_seconds
+
     def limits(self, limits: Limits, *, now: float) -> Limits:
         """Return the limits as the present pace of beats makes them."""
         if self.pace is None or self.pace.in_use(now) <= limits.beat_seconds == self.pace.beat_seconds:
             return limits
         silence = max(limits.stale_after, stale_after(self.pace.in_use(now)))
-        return replace(limits, beat_seconds=self.pace.beat_seconds, stale_after=silence)
+        return replace(limits, beat_seconds=self.beat_seconds(limits), stale_after=silence)
 
     def due(self, deadline_at: float, limits: Limits) -> float:
         """Return when a deadline counts as passed.

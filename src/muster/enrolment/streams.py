@@ -8,7 +8,7 @@ nothing of HTTP.
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from muster.domain.ids import NodeId
 from muster.ports.clock import Clock
@@ -35,12 +35,12 @@ class Cause(StrEnum):
 class Stream:
     """One node's. `last_sent` is what was last sent, in the form that its owner compares."""
 
-    __slots__ = ("_clock", "_due", "_ids", "_listener", "answering", "ended", "last_sent", "missed")
+    __slots__ = ("_due", "_listener", "_node_id", "_streams", "answering", "ended", "last_sent", "missed")
 
-    def __init__(self, listener: Listener, clock: Clock, ids: Ids) -> None:
+    def __init__(self, streams: "Streams", node_id: NodeId, listener: Listener) -> None:
+        self._streams = streams
+        self._node_id = node_id
         self._listener = listener
-        self._clock = clock
-        self._ids = ids
         self._due: float | None = None
         """When the next line is sent, whether or not there is news. None: the first is still to come."""
         self.last_sent: object = None
@@ -49,6 +49,12 @@ class Stream:
         """Reports of the node that are being answered: the answer says what is new."""
         self.missed = False
         """It was woken meanwhile."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     async def line(
         self,
@@ -62,8 +68,8 @@ class Stream:
         whether there is a reason to end the stream; it is told whether the stream was silent for long.
         """
         while self._due is not None:
-            await self._listener.wait(max(0.0, self._due - self._clock.now()))
-            silent = self._clock.now() >= self._due
+            await self._listener.wait(max(0.0, self._due - self._streams.now()))
+            silent = self._streams.now() >= self._due
             if self.ended or await over(silent):
                 return None
             if not silent and self._defers():
@@ -76,7 +82,7 @@ class Stream:
 
     def _sending(self, cause: Cause, found: T, meant: object) -> tuple[Cause, T]:
         self.last_sent = meant
-        self._due = self._clock.now() + SILENT_MOST * (0.9 + 0.1 * self._ids.jitter())
+        self._due = self._streams.next_sign_of_life()
         return cause, found
 
     def _defers(self) -> bool:
@@ -87,6 +93,7 @@ class Stream:
     def close(self) -> None:
         self.ended = True
         self._listener.close()
+        self._streams.closed(self._node_id, self)
 
 
 class Streams:
@@ -104,18 +111,23 @@ class Streams:
         """Return the seconds over which the nodes should reconnect if all streams break at once."""
         return max(SPREAD_LEAST, len(self._open) / SPREAD_RATE)
 
-    @contextmanager
-    def open(self, node_id: NodeId, *unless: str) -> Iterator[Stream]:
-        """Open the node's stream and end an earlier one. `unless`: other topics that wake it."""
+    def now(self) -> float:
+        return self._clock.now()
+
+    def next_sign_of_life(self) -> float:
+        return self._clock.now() + SILENT_MOST * (0.9 + 0.1 * self._ids.jitter())
+
+    def open(self, node_id: NodeId, *unless: str) -> Stream:
+        """Open the node's stream and end an earlier one. `unless`: other topics that wake it. The caller
+        closes it."""
         self.end(node_id)
         listener = self._wakeups.listen((node_topic(node_id), *unless))
-        stream = self._open[node_id] = Stream(listener, self._clock, self._ids)
-        try:
-            yield stream
-        finally:
-            stream.close()
-            if self._open.get(node_id) is stream:
-                del self._open[node_id]
+        stream = self._open[node_id] = Stream(self, node_id, listener)
+        return stream
+
+    def closed(self, node_id: NodeId, stream: Stream) -> None:
+        if self._open.get(node_id) is stream:
+            del self._open[node_id]
 
     def end(self, node_id: NodeId) -> None:
         """End the node's stream here: another connection speaks for the node, or it listens elsewhere."""

@@ -43,7 +43,7 @@ class WatchTracker:
     async def beat_seconds(self) -> float:
         """Return the interval to tell a node. A store that is away changes nothing about it."""
         with suppress(StoreUnavailable):
-            self._told = (await self.limits()).beat_seconds
+            self._told = (await self.look()).beat_seconds(self._limits)
         return self._told
 
     async def set_beat(self, beat_seconds: float) -> Watch:
