@@ -14,7 +14,7 @@ _COUNTED = re.compile(
     r'^muster_(store_seconds_count|agent_requests_total|agent_pushes_total)(?:\{\w+="(\w+)"\})? (\S+)$', re.M
 )
 STORE, REQUESTS, PUSHES = "store_seconds_count", "agent_requests_total", "agent_pushes_total"
-UPKEEP = ("lease", "renew", "lease_duty", "record_beats", "watch")
+UPKEEP = ("lease", "renew", "lease_duty", "lease_duties", "record_beats", "watch")
 """Store calls that an idle replica makes too."""
 
 

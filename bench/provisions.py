@@ -36,7 +36,7 @@ from muster_simulation.cloud import SimulatedCloud, SimulatedProvider
 PROVISIONS = 1000
 IN_FLIGHT = 64
 WRITES_TARGET = 6.0
-UPKEEP = ("lease", "renew", "lease_duty", "record_beats", "audit", "prune")
+UPKEEP = ("lease", "renew", "lease_duty", "lease_duties", "record_beats", "audit", "prune")
 """Writes that an idle replica makes too."""
 
 

@@ -99,12 +99,6 @@ class ControlPlane:
             Duty(
                 name="status", every=10.0, work=StatusKeeper(ports, settings, watch_tracker), woken_by=HEALTH
             ),
-            Duty(
-                name="probing",
-                every=settings.limits.probe_every,
-                work=ServiceProbes(ports, settings),
-                steady=True,
-            ),
             Duty(name="hand_overs", every=10.0, work=HandOvers(ports, settings), woken_by=HEALTH),
             Duty(name="pace", every=30.0, work=PaceKeeper(ports, settings, watch_tracker)),
             Duty(name="lost", every=10.0, work=LostNodes(ports, settings, watch_tracker)),
@@ -130,6 +124,11 @@ class ControlPlane:
             Duty(name="pool_samples", every=60.0, work=PoolSampler(ports)),
             Duty(name="pruner", every=3600.0, work=Pruner(ports, settings)),
         )
+        if ports.prober is not None:
+            probes = ServiceProbes(ports, ports.prober, settings)
+            self.duties += (
+                Duty(name="probing", every=settings.limits.probe_every, work=probes, steady=True),
+            )
         if ports.runtimes:
             self.duties += (
                 Duty(name="arrivals", every=3.0, work=Attachments(ports, settings)),

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -74,9 +74,10 @@ class World:
         self.cloud = SimulatedCloud(
             clock=self.clock, random=self._random("cloud"), faults=plan.cloud, capacity=plan.capacity
         )
-        self._settings = Settings(
+        settings = Settings(
             lease=PRICED_LEASE, renew_every=PRICED_RENEW_EVERY, retention=plan.retention, limits=SIMULATED
         )
+        self._settings = settings if replicas > 1 else replace(settings, absent_after=None)
         self._installation_id = ""
         self._replica_count = replicas
         self._caches: dict[str, CachedStore] = {}

@@ -22,7 +22,7 @@ from muster.domain.run_decisions import provision_key
 from muster.domain.template import TemplateSpec
 from muster.ports.access import AccessStore
 from muster.ports.overview import OverviewStore, Tick
-from muster.ports.store import Beat, Store
+from muster.ports.store import Beat, DutyLease, Store
 from tests.contracts.store_contract.scene import Scene
 
 SPEC = TemplateSpec(name="web", provider="simulated", resource_class="large")
@@ -282,6 +282,18 @@ class OverviewContract:
         assert list(await overview.ticks()) == expected, "a restart does not make a tick undone"
         await store.lease_duty("reaper", "replica-b", now=20.0, until=80.0)
         assert (await overview.ticks())[1] == Tick(name="reaper", at=20.0)
+
+    async def test_a_new_holder_takes_the_last_tick_over_until_it_has_its_own(
+        self, store: Store, overview: OverviewStore
+    ) -> None:
+        first = DutyLease(name="reaper", until=70.0, ticked_at=9.0, problem="no answer")
+        await store.lease_duties("replica-a", [first], now=10.0)
+        assert list(await overview.ticks()) == [Tick(name="reaper", at=9.0, problem="no answer")]
+        await store.lease_duties("replica-b", [DutyLease(name="reaper", until=140.0)], now=70.0)
+        assert list(await overview.ticks()) == [Tick(name="reaper", at=9.0)]
+        own = DutyLease(name="reaper", until=145.0, ticked_at=75.0)
+        await store.lease_duties("replica-b", [own], now=75.0)
+        assert list(await overview.ticks()) == [Tick(name="reaper", at=75.0)]
 
     # --- samples of the pools ---------------------------------------------------------------------
 

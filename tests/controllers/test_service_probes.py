@@ -185,7 +185,7 @@ async def test_services_that_never_answer_hold_up_nobody_and_no_more_than_a_boun
     dead = found[::2]
     for _, address in dead:
         prober.down[address] = True
-    probing = ServiceProbes(apps.ports, stage.settings)
+    probing = ServiceProbes(apps.ports, prober, stage.settings)
     began = stage.loop_time
     await probing.reconcile()
     asked = {url: at - began for url, at in prober.asked}
@@ -202,7 +202,7 @@ async def test_a_round_is_spread_over_half_of_its_time(stage: Stage) -> None:
     apps, prober = await probed(stage)
     for number in range(1, 201):
         await service(apps, number)
-    probing = ServiceProbes(apps.ports, stage.settings)
+    probing = ServiceProbes(apps.ports, prober, stage.settings)
     began = stage.loop_time
     await probing.reconcile()
     times = [at - began for _, at in prober.asked]
@@ -215,5 +215,5 @@ async def test_a_round_is_spread_over_half_of_its_time(stage: Stage) -> None:
 async def test_who_gave_no_address_is_not_asked(stage: Stage) -> None:
     apps, prober = await probed(stage)
     await apps.serving()
-    await ServiceProbes(apps.ports, stage.settings).reconcile()
+    await ServiceProbes(apps.ports, prober, stage.settings).reconcile()
     assert prober.asked == []

@@ -62,7 +62,7 @@ class Ambush:
         strike = self._before.pop(verb, None)
         if strike is not None:
             await strike()
-        if not self.armed or verb == "lease_duty":
+        if not self.armed or verb in ("lease_duty", "lease_duties"):
             return await inner(*args, **kwargs)
         number = len(self.calls)
         self.calls.append(verb)

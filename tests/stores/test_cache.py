@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ from muster.domain import operation as operations
 from muster.domain.access import ApiToken, Role
 from muster.domain.errors import Conflict
 from muster.domain.ids import NodeId
+from muster.domain.lifecycle import NodeState
+from muster.domain.operation import Operation, Status
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
 from muster.ports.commits import Written
-from muster.ports.store import Beat
+from muster.ports.store import Beat, Page
 from muster.ports.wakeups import ACCESS
 from muster.stores.cache import SETTLED, SPEAKER, CachedAccess, CachedStore, Kept, follow_revocations
 from muster.stores.sql import SqlStore, open_sqlite
@@ -22,6 +25,7 @@ from muster.stores.wakeups import LocalWakeups
 from tests.contracts.store_contract.scene import Scene
 from tests.stores.ids import CountingIds
 
+OPEN = (Status.QUEUED, Status.RUNNING)
 WEB = TemplateSpec(name="web", provider="simulated")
 
 
@@ -121,6 +125,49 @@ async def test_a_hand_over_and_its_release_read_next_to_nothing(world: World) ->
     assert all(node.attached for node in (await replica.store.view(operation.id)).nodes)
     assert replica.calls == ["claim", "apply", "apply"]
     assert await replica.store.view(operation.id) == await world.store.view(operation.id)
+
+
+async def test_duties_that_look_again_read_nothing_until_a_commit_changes_what_they_look_at(
+    world: World,
+) -> None:
+    replica = world.replica(alone=True)
+    scene = Scene(replica.store)
+    (node,) = await scene.idle(1)
+
+    async def operations() -> Page[Operation]:
+        return await replica.store.operations(kind=None, statuses=OPEN, run=None, after=None, limit=9)
+
+    async def look() -> list[NodeId]:
+        found = await replica.store.nodes(states=(NodeState.IDLE,), template=None, after=None, limit=9)
+        await replica.store.nodes(states=(NodeState.IDLE,), template="web", after=None, limit=9)
+        await replica.store.count_nodes(state=NodeState.TERMINATING, template=None)
+        await replica.store.undiagnosed(limit=9)
+        await replica.store.launches_to_close(limit=9)
+        await operations()
+        await replica.store.pool("web")
+        await replica.store.usage("web")
+        await replica.store.templates()
+        return [each.id for each in found.items]
+
+    assert await look() == [node.id] and replica.calls
+    assert await look() == [node.id] and replica.calls == []
+    await replica.store.apply(nodes.condemn(node, now=2.0, reason=Reason.OPERATOR))
+    assert await look() == []
+    await replica.store.apply_template(replace(WEB, min_idle=3), now=3.0)
+    assert (await replica.store.templates())[0].spec.min_idle == 3
+    operation = await scene.leased()
+    assert (await operations()).items[0].id == operation.id
+    await replica.store.renew("replica-a", [operation.fence], until=2e6)
+    assert (await operations()).items[0].lease_until == 2e6
+    await look()
+    assert replica.calls and await look() == [] and replica.calls == []
+
+
+async def test_on_a_shared_store_lists_are_read_each_time(world: World) -> None:
+    replica = world.replica(alone=False)
+    for _ in range(2):
+        await replica.store.nodes(states=(NodeState.IDLE,), template=None, after=None, limit=9)
+    assert replica.calls == ["nodes", "nodes"]
 
 
 async def test_a_write_that_was_refused_is_followed_by_a_look_at_the_store(world: World) -> None:

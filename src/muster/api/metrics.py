@@ -48,9 +48,9 @@ class Metrics:
         self.telemetry = Telemetry()
         self.started_at = started_at
         self.duty_at = started_at
-        """When a periodic duty last asked for its lease."""
+        """When duties last asked for their leases."""
         self.unwritable = False
-        """Whether it asked in vain: reads may still succeed on a full disk, this small write does not."""
+        """Whether they asked in vain: reads may still succeed on a full disk, this small write does not."""
         self.refused_at: float | None = None
         """When the store last had no room to begin something, and took nothing since."""
         self._since: dict[str, float] = {}
@@ -128,7 +128,7 @@ class Metrics:
     def took(self, verb: str, seconds: float, error: Exception | None = None, *, now: float) -> None:
         self.store.observe(seconds, verb=verb)
         self.telemetry.store_took(verb, seconds, error, now=now)
-        if verb == "lease_duty":
+        if verb in ("lease_duty", "lease_duties"):
             self.duty_at = now
             self.unwritable = isinstance(error, StoreUnavailable)
         if verb == "submit":

@@ -1,19 +1,21 @@
 """Run the periodic duties. Each is leased in the store, so that one replica at a time performs it.
 
-replica A  ──lease──▶ reaper, sweep      The holder renews by each tick. When it dies, the lease expires
-replica B  ──lease──▶ pool, orphans      and the next replica takes over. Duties write only guarded
-                                         changes, so a holder that was paused past its lease does no harm.
+replica A  ──leases──▶ reaper, sweep     One write renews what a replica holds and asks for the rest. When a
+replica B  ──leases──▶ pool, orphans     holder dies, its leases expire and the next replica takes over.
+                                         Duties write only guarded changes, so a holder that was paused past
+                                         its lease does no harm.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
 
 from muster.domain.errors import Implausible, ProviderError, StoreUnavailable
 from muster.domain.redaction import told
 from muster.ports.bundle import Ports
+from muster.ports.clock import Clock
 from muster.ports.duties import Duty, Reconciler
+from muster.ports.store import DutyLease
 
 __all__ = ["Duties", "Duty", "Reconciler"]
 
@@ -23,30 +25,100 @@ TICK_MOST = 60.0
 """A tick that takes longer is stopped, unless its duty is a slow one: something hangs."""
 GATHER = 1.0
 LEASE_TICKS = 3
-"""A duty's lease outlasts this many of its intervals: a slow tick doesn't lose it."""
+"""A duty's lease outlasts this many of its intervals: a store that is slow doesn't lose it."""
+RENEWALS = 3
+"""Times that a lease is renewed in its term."""
+EARLY = 0.9
+"""A lease is renewed when so much of the time between two renewals is over: turns are not exact."""
+
+
+class _Lease:
+    """One duty's lease as this replica knows it, and what is to be told with the next renewal."""
+
+    def __init__(self, duty: Duty, term: float, clock: Clock) -> None:
+        self.duty = duty
+        self.term = term
+        self.wanted = False
+        """It was asked for once: each duty at a time of its own, so that they spread over replicas."""
+        self.ticked_at: float | None = None
+        self.problem = ""
+        """What kept the last tick from its end."""
+        self._told = ""
+        self._until = 0.0
+        self._clock = clock
+        self._gained = asyncio.Event()
+
+    def due(self) -> bool:
+        """Return whether the store should be asked: a part of the term is over, or there is a problem to
+        tell."""
+        left = self._until - self._clock.now()
+        return left < self.term * (1 - EARLY / RENEWALS) or self.problem != self._told
+
+    def asked(self, now: float) -> DutyLease:
+        return DutyLease(
+            name=self.duty.name, until=now + self.term, ticked_at=self.ticked_at, problem=self.problem
+        )
+
+    def answered(self, asked: DutyLease, *, held: bool) -> None:
+        self._until = asked.until if held else 0.0
+        if held:
+            self._told = asked.problem
+            self._gained.set()
+
+    async def held(self) -> None:
+        """Wait until this replica holds the duty."""
+        while self._clock.now() >= self._until:
+            self._gained.clear()
+            await self._gained.wait()
 
 
 class Duties:
     def __init__(self, ports: Ports, owner: str, duties: Sequence[Duty], *, lease: float) -> None:
         self._ports = ports
         self._owner = owner
-        self._lease = lease
-        self._duties = duties
-        self._problems: dict[str, str] = {}
-        """What kept a duty's last tick from its end; told with the next."""
+        self._renew_every = lease / RENEWALS
+        self._leases = [_Lease(duty, max(lease, duty.every * LEASE_TICKS), ports.clock) for duty in duties]
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for duty in self._duties:
-                group.create_task(self._perform_for_ever(duty))
+            group.create_task(self._renew_for_ever())
+            for lease in self._leases:
+                group.create_task(self._perform_for_ever(lease))
 
-    async def _perform_for_ever(self, duty: Duty) -> None:
+    async def _renew_for_ever(self) -> None:
+        """Renew what this replica holds, and ask for what others hold. Also while ticks last."""
+        while True:
+            await self._ports.clock.sleep(self._renew_every)
+            await self._ask([lease for lease in self._leases if lease.wanted and lease.due()])
+
+    async def _ask(self, leases: Sequence[_Lease]) -> None:
+        """Ask for leases in one write. A store that can't be reached leaves them as they are."""
+        if not leases:
+            return
+        now = self._ports.clock.now()
+        asked = [lease.asked(now) for lease in leases]
+        try:
+            held = await self._ports.store.lease_duties(self._owner, asked, now=now)
+        except StoreUnavailable as error:
+            logger.warning("cannot lease duties", extra={"error": repr(error)})
+        except Exception:
+            # Whatever it was, the replica lives on; the next turn tries again.
+            logger.exception("cannot lease duties")
+        else:
+            for lease, each in zip(leases, asked, strict=True):
+                lease.answered(each, held=each.name in held)
+
+    async def _perform_for_ever(self, lease: _Lease) -> None:
+        duty = lease.duty
         # Spread the first ticks, or every duty of every replica starts at once.
         await self._ports.clock.sleep(duty.every * self._ports.ids.jitter())
+        lease.wanted = True
+        await self._ask([lease])
         listener = self._ports.wakeups.listen(() if duty.woken_by is None else (duty.woken_by,))
         try:
             while True:
-                worked = await self._perform(duty)
+                await lease.held()
+                worked = await self._perform(lease)
                 took = worked if duty.steady else 0.0
                 if await listener.wait(max(GATHER, duty.every - took)):
                     # Notices come in crowds: a moment after the first, one look answers them all.
@@ -54,48 +126,20 @@ class Duties:
         finally:
             listener.close()
 
-    async def _perform(self, duty: Duty) -> float:
-        """Perform the duty if this replica holds it. Return how many seconds the work took."""
-        now = self._ports.clock.now()
-        term = max(self._lease, duty.every * LEASE_TICKS)
-        latest = now + max(TICK_MOST, term)
-        began: float | None = None
+    async def _perform(self, lease: _Lease) -> float:
+        """Perform the duty. Return how many seconds the work took."""
+        duty, clock = lease.duty, self._ports.clock
+        began = lease.ticked_at = clock.now()
         try:
-            if await self._hold(duty, now, term, self._problems.pop(duty.name, "")):
-                began = self._ports.clock.now()
-                async with asyncio.timeout(latest - began), self._held(duty, now + term, term, latest):
-                    await duty.work.reconcile()
+            async with asyncio.timeout(max(TICK_MOST, lease.term)):
+                await duty.work.reconcile()
         except (StoreUnavailable, ProviderError, Implausible, TimeoutError) as error:
-            self._problems[duty.name] = told(error)
+            lease.problem = told(error)
             logger.warning("duty interrupted", extra={"duty": duty.name, "error": repr(error)})
         except Exception as error:
             # A bug in one duty must not stop the others; the next tick tries again.
-            self._problems[duty.name] = told(error)
+            lease.problem = told(error)
             logger.exception("duty failed", extra={"duty": duty.name})
-        return 0.0 if began is None else max(0.0, self._ports.clock.now() - began)
-
-    async def _hold(self, duty: Duty, now: float, term: float, problem: str = "") -> bool:
-        return await self._ports.store.lease_duty(
-            duty.name, self._owner, now=now, until=now + term, problem=problem
-        )
-
-    @asynccontextmanager
-    async def _held(self, duty: Duty, until: float, term: float, latest: float) -> AsyncIterator[None]:
-        """Renew the lease while the duty is performed, if its tick may take longer than that."""
-        if until >= latest:
-            yield
-            return
-        renewing = asyncio.create_task(self._renew(duty, term))
-        try:
-            yield
-        finally:
-            renewing.cancel()
-
-    async def _renew(self, duty: Duty, term: float) -> None:
-        """Renew the lease. A lost lease belongs to another replica. What this tick still writes
-        is guarded."""
-        held = True
-        while held:
-            await self._ports.clock.sleep(term / LEASE_TICKS)
-            with suppress(StoreUnavailable):
-                held = await self._hold(duty, self._ports.clock.now(), term)
+        else:
+            lease.problem = ""
+        return max(0.0, clock.now() - began)

@@ -15,6 +15,7 @@ from muster.domain.settings import Settings
 from muster.domain.template import Runtime
 from muster.ports.bundle import Ports
 from muster.ports.paging import items
+from muster.ports.probe import Prober
 
 BATCH = 500
 AT_ONCE = 256
@@ -23,17 +24,15 @@ TOGETHER = 4
 
 
 class ServiceProbes:
-    def __init__(self, ports: Ports, settings: Settings) -> None:
+    def __init__(self, ports: Ports, prober: Prober, settings: Settings) -> None:
         self._ports = ports
+        self._prober = prober
         self._store = ports.store
         self._timeout = settings.limits.probe_timeout
         self.spread = settings.limits.probe_every / 2
         """Seconds over which a round's probes begin."""
 
     async def reconcile(self) -> None:
-        prober = self._ports.prober
-        if prober is None:
-            return
         found = [(node.id, node.address) async for node in self._services()]
         places = asyncio.Semaphore(AT_ONCE)
 
@@ -42,7 +41,7 @@ class ServiceProbes:
             async with places:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._timeout):
-                        passed = await prober.passes(address)
+                        passed = await self._prober.passes(address)
             await self._store.record_probe(node_id, passed=passed, now=self._ports.clock.now())
 
         async with asyncio.TaskGroup() as group:

@@ -64,28 +64,26 @@ class Heartbeats:
         self._pending[node_id] = Beat(node_id, at, activity, said, reason)
 
     async def run(self) -> None:
-        # Apart from the writing: a slow store makes no beat older.
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._pulse_for_ever())
-            group.create_task(self._flush_for_ever())
-
-    async def _pulse_for_ever(self) -> None:
+        """Tell the time by pulses, and write after each what came before it."""
         last = self._clock.now()
-        while True:
-            self._pulses = (last, self._clock.now())
-            last = self._pulses[1]
-            await self._clock.sleep(self._flush_every)
+        writing: asyncio.Task[None] | None = None
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._pulses = (last, self._clock.now())
+                last = self._pulses[1]
+                await self._clock.sleep(self._flush_every)
+                # Apart from the pulse: a slow store makes no beat older.
+                if self._pending and (writing is None or writing.done()):
+                    writing = group.create_task(self._write())
 
-    async def _flush_for_ever(self) -> None:
-        while True:
-            await self._clock.sleep(self._flush_every)
-            try:
-                await self.flush()
-            except StoreUnavailable as error:
-                logger.warning("cannot write heartbeats", extra={"error": str(error)})
-            except Exception:
-                # Whatever it was, the replica lives on; the next flush tries again.
-                logger.exception("cannot write heartbeats")
+    async def _write(self) -> None:
+        try:
+            await self.flush()
+        except StoreUnavailable as error:
+            logger.warning("cannot write heartbeats", extra={"error": str(error)})
+        except Exception:
+            # Whatever it was, the replica lives on; the next flush tries again.
+            logger.exception("cannot write heartbeats")
 
     async def flush(self) -> None:
         """Write what was gathered. What can't be written is kept, unless the node beat again meanwhile."""

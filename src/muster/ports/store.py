@@ -124,6 +124,18 @@ class Beat(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DutyLease:
+    """A periodic duty that a replica wants to hold, and how it performs it."""
+
+    name: str
+    until: float
+    ticked_at: float | None = None
+    """When it last began a tick; None: it has not performed the duty yet."""
+    problem: str = ""
+    """What kept its last tick from its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
     """A counter that disagreed with what it counts, and was set right."""
 
@@ -583,6 +595,16 @@ class Store(Protocol):
     async def lease_duty(self, name: str, owner: str, *, now: float, until: float, problem: str = "") -> bool:
         """Hold a periodic duty: True if `owner` holds it until `until`, False while another's lease lasts.
         Holding it is a tick; `problem` says what kept the owner's last one from its end."""
+        ...
+
+    @writes
+    async def lease_duties(self, owner: str, duties: Sequence[DutyLease], *, now: float) -> Sequence[str]:
+        """Hold several duties in one go, each until its own time. Return the names of those that `owner`
+        holds now.
+
+        A duty on which another's lease lasts stays as it is. A duty that the owner has not performed keeps
+        the tick of the holder before.
+        """
         ...
 
     @reads

@@ -1,7 +1,8 @@
 """Answer from memory what can't have changed in the store.
 
 This module owns how old an answer may be. A replica that is `alone` on its store sees every commit and drops
-what a commit changed. Where replicas share a store, only what seldom changes is kept. A replica that changes
+what a commit changed, and the lists that it may have changed. Where replicas share a store, only what seldom
+changes is kept. A replica that changes
 any of it wakes the others (ACCESS), and they forget it. If that wake-up is lost, the others forget settings
 and API tokens after SETTLED seconds, and whom a node's token speaks for after SPEAKER seconds.
 
@@ -38,6 +39,20 @@ VIEWS_MOST = 1024
 SPEAKERS_MOST = 20_000
 SETTINGS_MOST = 512
 SEEN_MOST = 50_000
+LISTS_MOST = 16
+"""Answers per verb that lists records: a few pages of a few states and templates."""
+_LISTS: Mapping[str, Sequence[Entity]] = {
+    "templates": (Entity.TEMPLATE,),
+    "nodes": (Entity.NODE,),
+    "count_nodes": (Entity.NODE,),
+    "undiagnosed": (Entity.NODE, Entity.DIAGNOSIS),
+    "launches_to_close": (Entity.LAUNCH, Entity.OPERATION),
+    "operations": (Entity.OPERATION, Entity.NODE),
+    "pool": (Entity.OPERATION,),
+    "usage": (Entity.NODE, Entity.LAUNCH, Entity.INSTALLATION),
+}
+"""Verbs that a replica alone on its store answers from memory, and whose events change the answers. Duties
+ask these every few seconds, and mostly nothing happened meanwhile."""
 MOVES_OPERATION = (NodeState.FAILED, NodeState.RELEASING, NodeState.TERMINATING)
 """A node that goes there before the commit moves the version of its operation, of which no event tells."""
 _DOUBTS = (Conflict, LeaseLost, StoreUnavailable)
@@ -170,6 +185,9 @@ class CachedStore:
         self._operations: Kept[OperationId, Operation] = Kept(clock, most=records)
         self._views: Kept[OperationId, OperationView] = Kept(clock, most=VIEWS_MOST if alone else 0)
         self._seen: dict[NodeId, float] = {}
+        self._lists: dict[str, Kept[Hashable, Any]] = {
+            verb: Kept(clock, most=LISTS_MOST) for verb in (_LISTS if alone else ())
+        }
 
     def as_store(self) -> Store:
         return cast("Store", self)
@@ -177,6 +195,11 @@ class CachedStore:
     def __getattr__(self, verb: str) -> Any:
         """Return a verb. A refused write drops the records that it was about."""
         call = getattr(self._inner, verb)
+        lists = self._lists.get(verb)
+        if lists is not None:
+            listed = _listed(lists, call)
+            setattr(self, verb, listed)
+            return listed
 
         async def guarded(*args: Any, **kwargs: Any) -> Any:
             try:
@@ -281,6 +304,8 @@ class CachedStore:
     def saw(self, written: Iterable[Written]) -> None:
         """Note the commits of this replica, right after each one."""
         for each in written:
+            for verb in _CHANGED.get(each.draft.entity, ()):
+                self._forget_list(verb)
             match each.draft.entity:
                 case Entity.NODE:
                     self._node_changed(each)
@@ -344,12 +369,35 @@ class CachedStore:
         for operation_id in operation_ids:
             self._operations.forget(operation_id)
             self._views.forget(operation_id)
+            self._forget_list("operations")
+
+    def _forget_list(self, verb: str) -> None:
+        lists = self._lists.get(verb)
+        if lists is not None:
+            lists.clear()
 
     def _forget_records(self) -> None:
         self._nodes.clear()
         self._operations.clear()
         self._views.clear()
         self._speakers.clear()
+        for verb in self._lists:
+            self._forget_list(verb)
+
+
+def _listed(lists: Kept[Hashable, Any], call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """Return a verb that answers the same question with the same list, until the lists are dropped."""
+
+    async def listed(*args: Any, **kwargs: Any) -> Any:
+        asked = {name: tuple(given) if isinstance(given, list) else given for name, given in kwargs.items()}
+        return await lists.read((args, *asked.items()), lambda: call(*args, **kwargs))
+
+    return listed
+
+
+_CHANGED: Mapping[Entity, Sequence[str]] = {
+    entity: [verb for verb, entities in _LISTS.items() if entity in entities] for entity in Entity
+}
 
 
 def _with_node(view: OperationView, node: Node) -> OperationView:

@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 
 from muster.domain.deadlines import Limits
 
-SIMULATED = Limits(max_transition=60.0, lost_after=150.0, extension=30.0, probe_every=5.0)
+SIMULATED = Limits(max_transition=60.0, lost_after=150.0, extension=30.0)
 """The limits of every simulated installation.
 
-They are shorter than the defaults that would hardly ever apply within a quarter of an hour. Nothing is probed
-there. The pace of that duty only says when replicas ask for its lease. The planted defects' seeds were chosen
-at this one.
+They are shorter than the defaults that would hardly ever apply within a quarter of an hour.
 """
 SETTLING = 75.0
 """After a crash or a pause, this long isn't calm: a lease must lapse before anybody can take over."""

@@ -5,7 +5,7 @@ import pytest
 from muster.domain import operation as lifecycle
 from muster.domain.errors import Conflict, LeaseLost, NotFound
 from muster.domain.operation import Fence, Status
-from muster.ports.store import Cursor, Store
+from muster.ports.store import Cursor, DutyLease, Store
 from tests.contracts.store_contract.bookkeeping import whole_feed
 from tests.contracts.store_contract.scene import Scene
 
@@ -122,6 +122,32 @@ class LeaseContract:
         assert await store.lease_duty("sweep", "replica-b", now=20.0, until=50.0)
         assert await store.lease_duty("reaper", "replica-b", now=50.0, until=80.0)
         assert not await store.lease_duty("reaper", "replica-a", now=51.0, until=90.0)
+
+    async def test_several_duties_are_leased_in_one_go_if_they_are_free(self, store: Store) -> None:
+        asked = [DutyLease(name="sweep", until=61.0), DutyLease(name="reaper", until=31.0)]
+        assert sorted(await store.lease_duties("replica-a", asked, now=1.0)) == ["reaper", "sweep"]
+        more = [DutyLease(name=name, until=90.0) for name in ("sweep", "pool", "reaper")]
+        assert sorted(await store.lease_duties("replica-b", more, now=30.9)) == ["pool"]
+        assert sorted(await store.lease_duties("replica-b", more, now=31.0)) == ["pool", "reaper"]
+        assert sorted(await store.lease_duties("replica-a", more, now=32.0)) == ["sweep"]
+        assert list(await store.lease_duties("replica-a", [], now=33.0)) == []
+        assert not await store.lease_duty("pool", "replica-a", now=89.9, until=200.0)
+
+    async def test_of_replicas_that_ask_for_the_same_duties_at_once_each_has_its_own(
+        self, store: Store
+    ) -> None:
+        names = [f"duty-{number}" for number in range(6)]
+        ends = await asyncio.gather(
+            *(
+                store.lease_duties(
+                    f"replica-{n}",
+                    [DutyLease(name=name, until=31.0) for name in (names if n % 2 else names[::-1])],
+                    now=1.0,
+                )
+                for n in range(8)
+            )
+        )
+        assert sorted(name for end in ends for name in end) == names
 
     async def test_only_the_holder_of_a_duty_moves_its_bookmark(self, store: Store) -> None:
         assert await store.bookmark("follower") is None

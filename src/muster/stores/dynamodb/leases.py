@@ -11,14 +11,14 @@ from functools import partial
 from muster.domain.events import of_takeover
 from muster.domain.ids import OperationId
 from muster.domain.operation import Fence, Operation
-from muster.ports.store import Cursor
+from muster.ports.store import Cursor, DutyLease
 from muster.stores.cursors import age
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.operation_items import known_of, lease_fields
 from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.table import Again, Table, gather_bounded
-from muster.stores.dynamodb.values import Item, moment, number, text
+from muster.stores.dynamodb.values import Item, Value, moment, number, text
 from muster.stores.dynamodb.writes import ABSENT, Write, given, setting
 from muster.stores.records import not_the_holder
 
@@ -168,11 +168,23 @@ class Leases:
         )
 
     async def lease_duty(self, name: str, owner: str, *, now: float, until: float, problem: str = "") -> bool:
+        tick = DutyLease(name=name, until=until, ticked_at=now, problem=problem)
+        return await self._lease_duty(owner, tick, now)
+
+    async def lease_duties(self, owner: str, duties: Sequence[DutyLease], *, now: float) -> Sequence[str]:
+        """Lease duties one by one, at once: none waits for another's condition."""
+        held = await gather_bounded([partial(self._lease_duty, owner, each, now) for each in duties])
+        return [each.name for each, is_held in zip(duties, held, strict=True) if is_held]
+
+    async def _lease_duty(self, owner: str, duty: DutyLease, now: float) -> bool:
+        fields: dict[str, Value] = {"lease_owner": owner, "lease_until": duty.until, "problem": duty.problem}
+        if duty.ticked_at is not None:
+            fields["ticked_at"] = duty.ticked_at
         return await self._table.update(
-            (keys.DUTIES, name),
-            "SET #lease_owner = :owner, #lease_until = :until, #ticked_at = :now, #problem = :problem",
+            (keys.DUTIES, duty.name),
+            setting(fields),
             where=f"{ABSENT} OR #lease_owner = :owner OR #lease_until <= :now",
-            values={"owner": owner, "until": until, "now": now, "problem": problem},
+            values={**given(fields), "owner": owner, "now": now},
         )
 
     async def bookmark(self, duty: str) -> Cursor | None:

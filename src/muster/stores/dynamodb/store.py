@@ -173,6 +173,7 @@ class DynamoStore:
         self.renew = leases.renew
         self.expire_leases = leases.expire
         self.lease_duty = leases.lease_duty
+        self.lease_duties = leases.lease_duties
         self.bookmark = leases.bookmark
         self.move_bookmark = leases.move_bookmark
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from muster.domain.events import of_takeover
 from muster.domain.ids import OperationId
 from muster.domain.operation import Fence, Kind, Operation
-from muster.ports.store import Cursor
+from muster.ports.store import Cursor, DutyLease
 from muster.stores.records import not_the_holder
 from muster.stores.sql import events, operations
 from muster.stores.sql.rows import OPERATION
@@ -21,6 +21,10 @@ LOCK = "/* lock */"
 """Where an engine whose transactions run side by side says how it holds the rows."""
 # Kinds that only a newer version knows are left to it.
 _KNOWN = ", ".join(f"'{kind.value}'" for kind in Kind)
+# Replicas ask every two seconds, and mostly no lease has lapsed: a read costs them less than the update.
+LAPSED = f"""
+    SELECT 1 FROM operations WHERE ended_at IS NULL AND lease_until <= :now AND kind IN ({_KNOWN}) LIMIT 1
+"""
 # Materialized: a plan that looked for the due ones more than once would take more than it was asked to.
 LEASE = f"""
     WITH due AS MATERIALIZED (
@@ -68,14 +72,7 @@ _EXPIRE = """
     WHERE ended_at IS NULL AND lease_owner IS NOT NULL
 """
 _OWNED = "lease_owner = :owner"
-_DUTY = """
-    INSERT INTO duties (name, lease_owner, lease_until, ticked_at, problem)
-    VALUES (:name, :owner, :until, :now, :problem)
-    ON CONFLICT (name) DO UPDATE SET
-        lease_owner = excluded.lease_owner, lease_until = excluded.lease_until,
-        ticked_at = excluded.ticked_at, problem = excluded.problem
-    WHERE duties.lease_owner = excluded.lease_owner OR duties.lease_until <= :now
-"""
+_HELD_BY_OTHERS = "SELECT name FROM duties WHERE lease_until > :now AND lease_owner <> :owner"
 _BOOKMARK = "SELECT bookmark FROM duties WHERE name = :name"
 _MOVE_BOOKMARK = "UPDATE duties SET bookmark = :cursor WHERE name = :name AND lease_owner = :owner"
 _EXPIRE_DUTIES = "UPDATE duties SET lease_until = 0"
@@ -93,7 +90,9 @@ def lease(
     gone_since: float | None = None,
 ) -> Sequence[Operation]:
     params: dict[str, Value] = {"owner": owner, "now": now, "until": until, "limit": limit}
-    taken = OPERATION.all(tx.execute(LEASE.replace(LOCK, tx.locks.skip), params))
+    taken: list[Operation] = []
+    if limit and tx.execute(LAPSED, {"now": now}):
+        taken += OPERATION.all(tx.execute(LEASE.replace(LOCK, tx.locks.skip), params))
     if absent_since is not None:
         tx.change(_ALIVE, {"owner": owner, "now": now})
         silences: dict[str, Value] = {"absent_since": absent_since, "gone_since": gone_since}
@@ -158,9 +157,41 @@ def expire(tx: Tx, owner: str | None = None) -> int:
     return tx.change(f"{_EXPIRE} AND {_OWNED}", {"owner": owner})
 
 
+@lru_cache(maxsize=64)
+def duties(count: int) -> str:
+    values = ", ".join(
+        f"(:name{index}, :owner, :until{index}, :ticked{index}, :problem{index})" for index in range(count)
+    )
+    return f"""
+        INSERT INTO duties (name, lease_owner, lease_until, ticked_at, problem) VALUES {values}
+        ON CONFLICT (name) DO UPDATE SET
+            lease_owner = excluded.lease_owner, lease_until = excluded.lease_until,
+            ticked_at = coalesce(excluded.ticked_at, duties.ticked_at), problem = excluded.problem
+        WHERE duties.lease_owner = excluded.lease_owner OR duties.lease_until <= :now
+        RETURNING name
+    """
+
+
+def lease_duties(tx: Tx, owner: str, wanted: Sequence[DutyLease], *, now: float) -> Sequence[str]:
+    held: list[str] = []
+    # Most that is asked for is held by others: a read finds that out, and their rows are left in peace.
+    taken = {row[0] for row in tx.execute(_HELD_BY_OTHERS, {"owner": owner, "now": now})}
+    asked = {each.name: each for each in wanted if each.name not in taken}
+    # In one order for all replicas, or two of them could wait for each other.
+    ordered = sorted(asked.values(), key=lambda each: each.name)
+    for start in range(0, len(ordered), _RENEWED_AT_ONCE):
+        chunk = ordered[start : start + _RENEWED_AT_ONCE]
+        params: dict[str, Value] = {"owner": owner, "now": now}
+        for index, each in enumerate(chunk):
+            params[f"name{index}"], params[f"until{index}"] = each.name, each.until
+            params[f"ticked{index}"], params[f"problem{index}"] = each.ticked_at, each.problem
+        held += [row[0] for row in tx.execute(duties(len(chunk)), params)]
+    return held
+
+
 def lease_duty(tx: Tx, name: str, owner: str, *, now: float, until: float, problem: str = "") -> bool:
-    params: dict[str, Value] = {"name": name, "owner": owner, "now": now, "until": until, "problem": problem}
-    return bool(tx.change(_DUTY, params))
+    tick = DutyLease(name=name, until=until, ticked_at=now, problem=problem)
+    return bool(lease_duties(tx, owner, (tick,), now=now))
 
 
 def bookmark(tx: Tx, duty: str) -> Cursor | None:

@@ -134,6 +134,7 @@ class SqlStore(EngineVerbs):
     renew = write(leases.renew, urgent=True)
     expire_leases = write(leases.expire, urgent=True)
     lease_duty = write(leases.lease_duty, urgent=True)
+    lease_duties = write(leases.lease_duties, urgent=True)
     bookmark = read(leases.bookmark, point=True)
     move_bookmark = write(leases.move_bookmark)
 
