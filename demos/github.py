@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from fakes.github import FakeGitHub, Job
-from fakes.github.state import Run
 from muster.client import calls
 from muster.domain.errors import MusterError
 from muster.integrations.process.demo_site import DemoFailed, Site
+from muster_simulation.github.state import Run
 
 REPOSITORY = "acme/shop"
 COUNT = 2

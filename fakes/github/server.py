@@ -12,10 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from typing import Any
 
-from fakes.github.faults import Lost
 from fakes.github.issuer import Issuer
-from fakes.github.routes import answer
-from fakes.github.state import GitHubState
+from muster_simulation.github.faults import Lost
+from muster_simulation.github.routes import answer
+from muster_simulation.github.state import GitHubState
 
 
 class FakeGitHub:

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 
-from fakes.github.faults import Lost
 from fakes.github.issuer import Issuer
-from fakes.github.routes import answer
-from fakes.github.state import GitHubState
+from muster_simulation.github.faults import Lost
+from muster_simulation.github.routes import answer
+from muster_simulation.github.state import GitHubState
 
 
 class WorldTransport(httpx.AsyncBaseTransport):

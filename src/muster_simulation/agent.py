@@ -9,11 +9,20 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from muster.domain.boot import Phase
 from muster.domain.desired_state import Desired, Directive
-from muster.domain.errors import Conflict, Forbidden, Gone, MusterError, NotFound, NotYet, StoreUnavailable
+from muster.domain.errors import (
+    Conflict,
+    Forbidden,
+    Gone,
+    MusterError,
+    NotFound,
+    NotYet,
+    ProviderError,
+    StoreUnavailable,
+)
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
 from muster.enrolment.reports import Report
@@ -77,6 +86,14 @@ class Habits:
     """Its own word on how it feels, in every beat."""
 
 
+class Program(Protocol):
+    """What a kit's program does, once it is ready."""
+
+    async def run(self) -> None:
+        """Work until the end, or until cancelled."""
+        ...
+
+
 class Agent:
     def __init__(
         self,
@@ -84,6 +101,7 @@ class Agent:
         habits: Habits,
         *,
         key: str,
+        host: Callable[[str], Program] | None,
         network: Network,
         now: Callable[[], float],
         chance: Callable[[], float],
@@ -97,6 +115,8 @@ class Agent:
         self.node_id: NodeId | None = None
         self.attached: AssignmentId | None = None
         """What it is physically attached to."""
+        self.ended: dict[AssignmentId, None] = {}
+        """Assignments whose program came to its end by itself."""
         self.partitioned_until = 0.0
         self.disturbed_until = 0.0
         """The end of its last freeze or partition."""
@@ -112,6 +132,8 @@ class Agent:
         self.says = habits.says
         self._habits = habits
         self._key = key
+        self._host = host
+        self._program: asyncio.Task[None] | None = None
         self._network = network
         self._now = now
         self._chance = chance
@@ -288,7 +310,7 @@ class Agent:
                 desired = await self._speak(
                     lambda plane, node_id: answer(plane, node_id, report), timeout=PATIENCE
                 )
-            except (Unreachable, StoreUnavailable, Conflict, NotYet):
+            except (Unreachable, StoreUnavailable, Conflict, NotYet, ProviderError):
                 await asyncio.sleep(AGAIN * (0.5 + self._chance()))
             else:
                 self._hear(desired)
@@ -395,17 +417,52 @@ class Agent:
     async def _attach(self, desired: Desired, wanted: AssignmentId) -> None:
         if self.attached is not None and self.attached != wanted:
             await self._detach()
-        if self.attached is None:
+        if self.attached is None and wanted not in self.ended:
             if self._chance() < self._habits.attach_hangs:
                 await asyncio.sleep(10 * FIRST_CONTACT)
             await asyncio.sleep(self._habits.attach)
             if self._desired is not desired and self._desired != desired:
                 return  # something else is desired by now
+            program = await self._kit(wanted) if desired.kit else None
+            if desired.kit and program is None:
+                return
             self._move(wanted)
+            if program is not None:
+                self._run(self._serve(wanted, program))
         await self._report(Report(attached=wanted))
         self._acknowledged = wanted
 
+    async def _kit(self, wanted: AssignmentId) -> str | None:
+        """Get the kit's program. None: it can't be had now."""
+        try:
+            kit = await self._speak(
+                lambda plane, node_id: plane.enrolment.kit(node_id, wanted), timeout=PATIENCE
+            )
+        except (Unreachable, StoreUnavailable, Conflict, NotYet, ProviderError):
+            await asyncio.sleep(AGAIN * (0.5 + self._chance()))
+            return None
+        return kit.program
+
+    async def _serve(self, assignment: AssignmentId, program: str) -> None:
+        """Run the kit's program. If it ends by itself, say so until something else is desired."""
+        if self._host is None:
+            raise RuntimeError("nothing here runs a kit")
+        task = self._program = asyncio.create_task(self._host(program).run())
+        await asyncio.wait({task})
+        if task.cancelled() or self._program is not task:
+            return
+        task.result()
+        self._program = None
+        self.ended[assignment] = None
+        self._move(None)
+        while self.wanted == assignment and self.told_to == Directive.ATTACH:
+            await self._report(Report(detached=assignment))
+            await asyncio.sleep(AGAIN)
+
     async def _detach(self) -> None:
+        if self._program is not None:
+            self._program.cancel()
+            self._program = None
         if self.attached is not None:
             if self._chance() < self._habits.detach_hangs:
                 await asyncio.sleep(10 * FIRST_CONTACT)

@@ -18,7 +18,7 @@ from muster.enrolment.enroller import Admission
 from muster.enrolment.heartbeats import Heartbeats
 from muster.plane import ControlPlane
 from muster.ports.clock import Clock
-from muster_simulation.agent import Agent, Fate, Habits, Stint
+from muster_simulation.agent import Agent, Fate, Habits, Program, Stint
 from muster_simulation.cloud import Entry, SimulatedCloud
 from muster_simulation.invariants.truth import Presence, Truth
 from muster_simulation.life import outside
@@ -110,12 +110,15 @@ class Nodes:
         finished: Callable[["asyncio.Task[None]"], None],
         recognised: Callable[[str, NodeId], None],
         faults: NodeFaults = HEALTHY,
+        host: Callable[[str], Program] | None = None,
     ) -> None:
+        """`host`: makes what a kit's program does, where there are kits."""
         self.faults = faults
         self.agents: dict[str, Agent] = {}
         """Of the machines that are not gone, by machine id."""
         self.truths: dict[str, Truth] = {}
         """Of all there ever were."""
+        self._host = host
         self._cloud = cloud
         self._network = network
         self._clock = clock
@@ -140,6 +143,7 @@ class Nodes:
             entry,
             self._draw(),
             key=f"key-{self._random.getrandbits(64):016x}",
+            host=self._host,
             network=self._network,
             now=self._clock.now,
             chance=self._random.random,

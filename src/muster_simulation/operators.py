@@ -131,11 +131,12 @@ class Operator:
         await self._store.limit_installation(cap, now=self._clock.now())
 
     async def close_down(self) -> None:
-        """No more warm nodes."""
+        """No more warm nodes, and no more runners for jobs."""
         self.stopped = True
         for spec in self._specs.values():
-            if spec.min_idle:
-                await self._store.apply_template(replace(spec, min_idle=0), now=self._clock.now())
+            if spec.min_idle or spec.kitted:
+                calm = replace(spec, min_idle=0, retired=spec.kitted)
+                await self._store.apply_template(calm, now=self._clock.now())
 
 
 def draw_template(name: str, random: Random) -> TemplateSpec:

@@ -12,6 +12,8 @@ from random import Random
 from muster.domain.template import Reuse, TemplateSpec
 from muster_simulation.callers import Load
 from muster_simulation.cloud import CloudFaults
+from muster_simulation.jobs.drawing import draw_faults, draw_jobs
+from muster_simulation.jobs.faults import JobPlan
 from muster_simulation.network import NetworkFaults
 from muster_simulation.nodes import NodeFaults
 from muster_simulation.operators import Site, draw_template
@@ -45,6 +47,8 @@ class Level(StrEnum):
     """Some operations meet an unforeseen error, and meet it each time."""
     STREAMS = "streams"
     """Streams break and lose lines, while warm nodes change hands all the time."""
+    JOBS = "jobs"
+    """Jobs of workflows come by a scale set and by webhooks, while GitHub fails and replicas die."""
 
 
 STORMS = tuple(level for level in Level if level not in (Level.NONE, Level.LIGHT, Level.HEAVY))
@@ -72,6 +76,8 @@ class FaultPlan:
     retention: float
     strays: int = 0
     """Machines of this installation that its store doesn't know, as after it was restored from a copy."""
+    jobs: JobPlan | None = None
+    """None: there is no GitHub."""
 
     @classmethod
     def draw(cls, seed: int, level: Level) -> "FaultPlan":
@@ -104,7 +110,7 @@ class FaultPlan:
             foreign=random.randint(0, 3),
             retention=random.choice((1800.0, 7 * 86400.0)),
         )
-        return _stormy(plan)
+        return _working(plan) if level is Level.JOBS else _stormy(plan)
 
     @classmethod
     def crowd(cls, nodes: int) -> "FaultPlan":
@@ -222,8 +228,26 @@ def _stormy(plan: FaultPlan) -> FaultPlan:
             return replace(
                 plan, network=breaking, replicas=ReplicaFaults(), load=brisk, site=_reusing(plan.site)
             )
-        case Level.NONE | Level.LIGHT | Level.HEAVY:
+        case Level.NONE | Level.LIGHT | Level.HEAVY | Level.JOBS:
             return plan
+
+
+def _working(plan: FaultPlan) -> FaultPlan:
+    """Add a scale set, a template with labels, and a GitHub that fails."""
+    random = Random(f"plan/jobs/{plan.seed}")
+    draw = _Draw(random, Level.HEAVY)
+    jobs, runners = draw_jobs(random, draw_faults(draw.maybe, draw.up_to))
+    other = plan.site.templates[0]
+    templates = (*runners, replace(other, max_nodes=min(other.max_nodes, 3), min_idle=0))
+    total_cap = sum(spec.max_nodes for spec in templates) - random.choice((0, 0, 2))
+    return replace(
+        plan,
+        jobs=jobs,
+        load=replace(plan.load, every=90.0, largest=2, hold=(5.0, 60.0)),
+        site=replace(plan.site, templates=templates, total_cap=total_cap, meddling=0.0),
+        replicas=ReplicaFaults(crashes=10.0, restart=(1.0, 20.0), pauses=15.0, pause=(5.0, 150.0)),
+        capacity=None,
+    )
 
 
 def _cramped(site: Site) -> Site:

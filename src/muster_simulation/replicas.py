@@ -157,6 +157,18 @@ class Replicas:
         self._remark(f"{name} stands still for {seconds:.0f} s", name)
         self._later(seconds, self._remark, f"{name} goes on", name)
 
+    @property
+    def share_of_crashes(self) -> float:
+        """Of crashes and pauses together; 0 without both."""
+        rate = self.faults.crashes + self.faults.pauses
+        return self.faults.crashes / rate if rate else 0.0
+
+    def strike(self, owner: str, *, kills: bool) -> None:
+        """Crash or pause the replica of this name, now."""
+        for replica in self._there:
+            if replica.life.name == owner:
+                (self.crash if kills else self.pause)(replica)
+
     async def trouble(self, index: int) -> None:
         """Crash and pause the replica in this slot, again and again, until there are no such faults."""
         while True:

@@ -67,6 +67,8 @@ class StoreFaults:
         """The verb that fails for each operation that was seen; none, if it meets no bug."""
         self.admitted: Callable[[NodeId, str], None] | None = None
         """Told of each node that gets a token, in the moment of its commit, with the token's hash."""
+        self.leased: Callable[[str, str, float], None] | None = None
+        """Told of each lease of a duty that a replica got: the duty, the replica, and until when."""
 
     def strikes(self, probability: float, kind: str) -> bool:
         if probability <= 0.0 or self.random.random() >= probability:
@@ -120,6 +122,18 @@ class StorePath:
         self._verb = verb
         self._ambush = act
 
+    async def beside(
+        self, verb: str, inner: Callable[..., Coroutine[Any, Any, Any]], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Perform a verb of another part of the store, such as jobs: with the same steps and faults."""
+        await self._step(verb)
+        self._refuse(verb, contested=False)
+        result = await inner(*args, **kwargs)
+        await self._step(verb)
+        if self._faults.strikes(self._faults.rates.lost_reply, "reply lost"):
+            raise StoreUnavailable(f"cannot tell whether {verb} happened: the store's answer was lost")
+        return result
+
     def __getattr__(self, verb: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         if verb.startswith("_"):
             raise AttributeError(verb)
@@ -141,6 +155,8 @@ class StorePath:
             result = await inner(*args, **kwargs)
             if verb == "admit" and faults.admitted is not None:
                 faults.admitted(args[1], kwargs["token_hash"])
+            if verb == "lease_duty" and result and faults.leased is not None:
+                faults.leased(args[0], args[1], kwargs["until"])
             if reads:
                 if result and self._verb == verb and await self._struck(verb):
                     await asyncio.sleep(0)  # a paused caller stands still here, with what it has read

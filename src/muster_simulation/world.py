@@ -20,6 +20,7 @@ from muster.ports.store import Cursor
 from muster.stores.announcements import announcer
 from muster.stores.cache import SPEAKER, CachedStore
 from muster.stores.sql import SqlStore, open_sqlite
+from muster_simulation.agent import Program
 from muster_simulation.bus import Bus
 from muster_simulation.callers import Callers
 from muster_simulation.cloud import (
@@ -34,6 +35,7 @@ from muster_simulation.invariants import Broken, Judge
 from muster_simulation.invariants.context import Context
 from muster_simulation.invariants.final_rules import check_books, check_counters, remains
 from muster_simulation.invariants.truth import SIMULATED
+from muster_simulation.jobs.side import JobSide
 from muster_simulation.life import current_life
 from muster_simulation.loop import VirtualClock, running_loop
 from muster_simulation.network import QUIET as QUIET_NETWORK
@@ -80,6 +82,7 @@ class World:
         self._settings = settings if replicas > 1 else replace(settings, absent_after=None)
         self._installation_id = ""
         self._replica_count = replicas
+        self._jobs: JobSide | None = None
         self._caches: dict[str, CachedStore] = {}
         """What each replica keeps in memory, by its name."""
 
@@ -138,6 +141,7 @@ class World:
             finished=self._finished,
             recognised=self._recognised,
             faults=plan.nodes,
+            host=self._hosted,
         )
         self.context = Context(
             installation_id=self._installation_id,
@@ -151,6 +155,19 @@ class World:
         self.judge = Judge(self.context, self.trace, self._stop)
         self.judge.tokens.remembered = 0.0 if self._replica_count == 1 else SPEAKER
         self._store_faults.admitted = self.judge.tokens.admitted
+        if plan.jobs is not None:
+            self._jobs = JobSide(
+                plan.jobs,
+                installation_id=self._installation_id,
+                judge=self.judge,
+                clock=self.clock,
+                network=self._network,
+                replicas=self._replicas,
+                random=self._random,
+                counts=self.counts,
+                spawn=self._spawn,
+            )
+            self._store_faults.leased = self._jobs.rules.leased
         # The judge first: it must see a machine before its agent can do anything.
         self.cloud.watch(self.judge)
         self.cloud.watch(self._nodes)
@@ -165,7 +182,7 @@ class World:
         )
         self._callers = Callers(
             plan.load,
-            templates=tuple(spec.name for spec in plan.site.templates),
+            templates=tuple(spec.name for spec in plan.site.templates if not spec.kitted),
             network=self._network,
             judge=self.judge,
             random=self._random("callers"),
@@ -196,7 +213,14 @@ class World:
             providers={provider.name: provider},
             verifier=SimulatedVerifier(self.cloud),
         )
+        if self._jobs is not None:
+            ports = self._jobs.joined(ports, owner, path)
         return ControlPlane(ports, owner=owner, settings=self._settings)
+
+    def _hosted(self, program: str) -> Program:
+        if self._jobs is None:
+            raise RuntimeError("there are kits only where there are jobs")
+        return self._jobs.process(program)
 
     def _add_foreigners(self) -> None:
         for number in range(self.plan.foreign):
@@ -233,6 +257,8 @@ class World:
         self._spawn(self._replicas.go_away())
         for index in range(self._replica_count):
             self._spawn(self._replicas.trouble(index))
+        if self._jobs is not None:
+            self._jobs.start()
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -240,6 +266,8 @@ class World:
         while True:
             await asyncio.sleep(TICK)
             self.judge.tick(TICK, calm=self._replicas.calm)
+            if self._jobs is not None:
+                self._jobs.tick(calm=self._replicas.calm)
             try:
                 await check_counters(self.context, self.store)
             except Broken as broken:
@@ -254,17 +282,22 @@ class World:
         self._bus.lost = 0.0
         self._callers.stopped = True
         self._replicas.settle()
+        if self._jobs is not None:
+            await self._jobs.come_to_rest(self._wait)
         await self._operator.close_down()
         self.trace.remark(self.clock.now(), "calm")
         self._spawn(self._callers.give_back())
         waited = 0.0
-        left = remains(self.context)
+        left = self._remains()
         while left:
             if waited > REST:
                 raise Broken("nothing_is_left", f"after {waited:.0f} s of calm there are {left}")
             await self._wait(TICK)
             waited += TICK
-            left = remains(self.context)
+            left = self._remains()
+
+    def _remains(self) -> str:
+        return remains(self.context) or ("" if self._jobs is None else self._jobs.remains())
 
     async def _wait(self, seconds: float) -> None:
         await asyncio.wait((self._stopped,), timeout=seconds)
@@ -304,6 +337,8 @@ class World:
         for event in page.items:
             self.judge.event(event)
             self._operator.saw(event)
+            if self._jobs is not None:
+                self._jobs.saw(event)
         writer = current_life()
         for owner, cache in self._caches.items():
             if writer is None or owner == writer.name:

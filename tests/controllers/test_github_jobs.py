@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-from fakes.github.state import Job as FakeJob
-from fakes.github.webhooks import event_of, signed
 from muster.domain.ids import JobId
 from muster.domain.job_causes import Unserved
 from muster.domain.jobs import Job, JobResult, JobSighting, JobState
@@ -15,6 +13,8 @@ from muster.domain.operation import Kind
 from muster.domain.template import Reuse, UsageClass
 from muster.integrations.github.reruns import BATCH
 from muster.ports.hooks import Delivery
+from muster_simulation.github.state import Job as FakeJob
+from muster_simulation.github.webhooks import event_of, signed
 from muster_simulation.life import Life
 from muster_simulation.loop import GATE
 from tests.stage.github import REPOSITORY, GitHubStage

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from fakes.github import FakeGitHub
-from fakes.github.state import Job, Run
-from fakes.github.webhooks import SECRET, event_of, signed
 from muster.client import calls
+from muster_simulation.github.state import Job, Run
+from muster_simulation.github.webhooks import SECRET, event_of, signed
 from tests.e2e.site import BRISK, PATIENCE, Site, until
 from tests.e2e.workflows import REPOSITORY, settings
 

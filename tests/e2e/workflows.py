@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fakes.github import FakeGitHub
-from fakes.github.state import Run
+from muster_simulation.github.state import Run
 from tests.e2e.site import PATIENCE, Site
 
 REPOSITORY = "acme/shop"

@@ -25,6 +25,7 @@ UNBOUND = dict.fromkeys(("operation_id", "assignment_id", "run", "owner", "attac
 @dataclass
 class NodeView:
     attached: AssignmentId | None = None
+    ended: dict[AssignmentId, None] = field(default_factory=dict)
     poll: float = 0.0
     disturbed_until: float = 0.0
     losses: list[float] = field(default_factory=list)

@@ -16,6 +16,7 @@ A storm aims at one kind of mistake. `Level` in `muster_simulation.plan` says wh
                   between the look for offline nodes (`offline`) and the write that gives them up
     bugs          operations that meet an unforeseen error each time
     streams       what nodes hear: a line that is lost, a stream that breaks and says nothing of it
+    jobs          jobs of GitHub: demand, capacity, who listens, and what webhooks may start
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ import pytest
 
 from muster_simulation.plan import Level
 from muster_simulation.simulate import simulate
-from tests.simulation import BUSY, defects
+from tests.simulation import BUSY, defects, job_defects
 
 HOURS = 0.25
 REPLICAS = 3
@@ -86,6 +87,15 @@ PLANTED = (
     Planted(defect=defects.a_revocation_is_noticed_late, faults=Level.ECHOES),
     Planted(defect=defects.a_lost_push_is_never_made_up_for, faults=Level.STREAMS),
     Planted(defect=defects.a_reordered_report_is_believed, faults=Level.ECHOES),
+    Planted(defect=job_defects.jobs_are_counted_by_their_messages, faults=Level.JOBS),
+    Planted(defect=job_defects.a_taken_session_is_never_asked_for_again, faults=Level.JOBS),
+    Planted(defect=job_defects.a_lost_webhook_is_never_made_up_for, faults=Level.JOBS),
+    Planted(defect=job_defects.idle_runners_come_on_top_of_the_maximum, faults=Level.JOBS),
+    Planted(defect=job_defects.the_capacity_told_is_the_one_of_the_template, faults=Level.JOBS),
+    Planted(defect=job_defects.everybody_holds_the_lease, faults=Level.JOBS),
+    Planted(defect=job_defects.a_lost_lease_stops_no_listener, faults=Level.JOBS),
+    Planted(defect=job_defects.a_forged_webhook_is_believed, faults=Level.JOBS),
+    Planted(defect=job_defects.strangers_are_allowed, faults=Level.JOBS),
 )
 RARE = (
     Planted(defect=defects.an_advance_after_the_look_does_not_spare, faults=Level.SLOW, within=200),

@@ -22,14 +22,14 @@ pytestmark = pytest.mark.timeout(BUSY)
 CODE = """
 import json, sys
 from muster_simulation.simulate import simulate
-result = simulate(seed=int(sys.argv[1]), faults="heavy", hours=0.3, replicas=2)
+result = simulate(seed=int(sys.argv[1]), faults=sys.argv[2], hours=0.3, replicas=2)
 print(json.dumps([result.trace, result.events, result.operations, result.injected]))
 """
 
 
-def trace_in_another_process(seed: int, hash_seed: str) -> list[object]:
+def trace_in_another_process(seed: int, faults: str, hash_seed: str) -> list[object]:
     done = subprocess.run(
-        [sys.executable, "-c", CODE, str(seed)],
+        [sys.executable, "-c", CODE, str(seed), faults],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,
@@ -39,11 +39,11 @@ def trace_in_another_process(seed: int, hash_seed: str) -> list[object]:
     return found
 
 
-@pytest.mark.parametrize("seed", [4, 11])
-def test_the_same_seed_gives_the_same_trace_in_another_process(seed: int) -> None:
-    first = trace_in_another_process(seed, "1")
-    assert first == trace_in_another_process(seed, "4242")
-    here = simulate(seed=seed, faults="heavy", hours=0.3, replicas=2)
+@pytest.mark.parametrize(("seed", "faults"), [(4, "heavy"), (11, "heavy"), (3, "jobs")])
+def test_the_same_seed_gives_the_same_trace_in_another_process(seed: int, faults: str) -> None:
+    first = trace_in_another_process(seed, faults, "1")
+    assert first == trace_in_another_process(seed, faults, "4242")
+    here = simulate(seed=seed, faults=faults, hours=0.3, replicas=2)
     assert [here.trace, here.events, here.operations, here.injected] == first
 
 

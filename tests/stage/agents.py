@@ -108,6 +108,14 @@ class Agent:
         self.stopped = True
         self._cloud.end(self.box.id)
 
+    async def _report(self, node_id: NodeId, report: Report) -> Desired:
+        """Say it until it is heard: the server may wait for an answer from elsewhere."""
+        while True:
+            try:
+                return await self._enrolment.report(node_id, report)
+            except ProviderError:
+                await asyncio.sleep(BEAT_EVERY)
+
     async def _serve(self) -> None:
         manner = self.manner
         if not manner.join:
@@ -118,9 +126,9 @@ class Agent:
             return
         await self._boot(node_id, manner.boot)
         if manner.fails is not None:
-            await self._enrolment.report(node_id, Report(failed=manner.fails))
+            await self._report(node_id, Report(failed=manner.fails))
             return
-        desired = await self._enrolment.report(node_id, Report(booted=True))
+        desired = await self._report(node_id, Report(booted=True))
         while desired.directive is not Directive.STOP:
             await self._follow(node_id, desired)
             desired = await self._enrolment.poll(node_id, known=desired.version, timeout=20.0)
@@ -131,7 +139,7 @@ class Agent:
         passed = 0.0
         for at, step in self.manner.steps:
             await asyncio.sleep(at - passed)
-            await self._enrolment.report(node_id, Report(phase="boot_script", step=step or None))
+            await self._report(node_id, Report(phase="boot_script", step=step or None))
             passed = at
         await asyncio.sleep(seconds - passed)
 
@@ -189,12 +197,12 @@ class Agent:
             self.attached.append(assignment)
             if manner.silent_after_attach:
                 self.silence()
-            await self._enrolment.report(node_id, Report(attached=assignment))
+            await self._report(node_id, Report(attached=assignment))
         elif manner.detach is not None:
             for command_id in list(self._busy):
                 await self._kill(node_id, command_id)
             await asyncio.sleep(manner.detach)
-            await self._enrolment.report(node_id, Report(detached=assignment))
+            await self._report(node_id, Report(detached=assignment))
 
     async def _work(self, node_id: NodeId, assignment: AssignmentId) -> None:
         """Start what it should be busy with, each once; end what it should not."""

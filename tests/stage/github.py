@@ -9,8 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from fakes.github import GitHubState, WorldTransport
-from fakes.github.state import Job, Run, Runner
-from fakes.github.webhooks import SECRET, event_of, signed
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.node import Node
 from muster.domain.operation import Operation
@@ -25,6 +23,8 @@ from muster.integrations.github.workflow import WORKFLOW, Workflow, default_labe
 from muster.ports.duties import DutyContext
 from muster.ports.hooks import Delivery, HookAnswer
 from muster.ports.runtime import Kit
+from muster_simulation.github.state import Job, Run, Runner
+from muster_simulation.github.webhooks import SECRET, event_of, signed
 from tests.stage.agents import enrolling
 from tests.stage.stage import Replica, Stage
 

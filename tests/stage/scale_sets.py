@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from fakes.github import Job, ScaleSet
-from fakes.github.state import Run, Runner
 from muster.domain.errors import Gone, MusterError
 from muster.domain.ids import AssignmentId
 from muster.domain.job_figures import SourceCounts
@@ -16,6 +15,7 @@ from muster.domain.node import Node
 from muster.enrolment.reports import Report
 from muster.integrations.github.runners import RunnerSpec
 from muster.ports.runtime import Kit
+from muster_simulation.github.state import Run, Runner
 from muster_simulation.life import outside
 from tests.stage.github import REPOSITORY, GitHubStage, given
 from tests.stage.stage import Stage

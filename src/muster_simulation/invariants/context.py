@@ -17,6 +17,11 @@ class Physical(Protocol):
     def attached(self) -> AssignmentId | None: ...
 
     @property
+    def ended(self) -> Mapping[AssignmentId, None]:
+        """Assignments that it served, and whose program came to its end by itself."""
+        ...
+
+    @property
     def poll(self) -> float:
         """How long it waits for news where no stream reaches it."""
         ...

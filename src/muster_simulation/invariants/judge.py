@@ -59,7 +59,7 @@ class Judge:
 
     def event(self, event: Event) -> None:
         self._trace.event(event)
-        self._guarded(lambda: self._event(event))
+        self.guarded(lambda: self._event(event))
 
     def _event(self, event: Event) -> None:
         before, after = self.records.fold(event)
@@ -93,16 +93,16 @@ class Judge:
     def called(self, verb: str, subjects: Sequence[str]) -> None:
         """A replica calls the provider."""
         if verb == "launch":
-            self._guarded(lambda: self.launches.called(subjects[0]))
+            self.guarded(lambda: self.launches.called(subjects[0]))
         elif verb == "terminate":
-            self._guarded(lambda: self.machines.terminate_called(subjects))
+            self.guarded(lambda: self.machines.terminate_called(subjects))
 
     def made(self, entry: Entry) -> None:
         if entry.installation_id == self.context.installation_id:
-            self._guarded(lambda: self.launches.made(entry))
+            self.guarded(lambda: self.launches.made(entry))
 
     def gone(self, entry: Entry) -> None:
-        self._guarded(lambda: self.machines.gone(entry))
+        self.guarded(lambda: self.machines.gone(entry))
         if entry.installation_id == self.context.installation_id:
             self.launches.gone(entry)
 
@@ -111,25 +111,29 @@ class Judge:
 
     def recognised(self, token: str, node_id: NodeId) -> None:
         """A replica takes the holder of this token for this node."""
-        self._guarded(lambda: self.tokens.recognised(token, node_id))
+        self.guarded(lambda: self.tokens.recognised(token, node_id))
 
     def acknowledged(self, operation_id: str, key: str | None) -> None:
-        self._guarded(lambda: self.operations.acknowledged(operation_id, key))
+        self.guarded(lambda: self.operations.acknowledged(operation_id, key))
 
     def tick(self, seconds: float, *, calm: bool) -> None:
-        self._guarded(lambda: self.machines.tick(seconds, calm=calm))
-        self._guarded(lambda: self.boots.tick(calm=calm))
-        self._guarded(lambda: self.health.tick(calm=calm))
-        self._guarded(lambda: self.times.tick(seconds, calm=calm))
-        self._guarded(lambda: self.queues.tick(seconds, calm=calm))
+        self.guarded(lambda: self.machines.tick(seconds, calm=calm))
+        self.guarded(lambda: self.boots.tick(calm=calm))
+        self.guarded(lambda: self.health.tick(calm=calm))
+        self.guarded(lambda: self.times.tick(seconds, calm=calm))
+        self.guarded(lambda: self.queues.tick(seconds, calm=calm))
 
     def failed(self, error: BaseException) -> None:
-        """Code of the control plane raised what it never should."""
+        """Code of the control plane raised what it never should, or a rule outside the judge broke."""
+        if isinstance(error, Broken):
+            self._keep(error)
+            return
         broken = Broken("no_unexpected_error", f"{type(error).__name__}: {error}")
         broken.__cause__ = error
         self._keep(broken)
 
-    def _guarded(self, check: Callable[[], None]) -> None:
+    def guarded(self, check: Callable[[], None]) -> None:
+        """Ask a rule. Keep the first promise that is broken."""
         try:
             check()
         except Broken as broken:

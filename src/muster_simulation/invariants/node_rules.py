@@ -148,7 +148,9 @@ class NodeRules:
 
     def _physically(self, after: Record, name: str) -> None:
         agent = self._at.agents.get(after["machine_id"])
-        if agent is not None and agent.attached != after["assignment_id"]:
+        if agent is None or after["assignment_id"] in agent.ended:
+            return
+        if agent.attached != after["assignment_id"]:
             raise Broken(
                 name, f"{_name(after)} counts for {after['assignment_id']}, its agent for {agent.attached}"
             )

@@ -102,7 +102,9 @@ class OperationRules:
         if entry is not None and entry.gone_at is not None and entry.gone_at < self._at.now() - SILENCE:
             raise Broken("all_alive_at_commit", f"{who}, gone since {entry.gone_at}")
         agent = self._at.agents.get(node["machine_id"])
-        if agent is not None and agent.attached != assignment_id:
+        if agent is None or assignment_id in agent.ended:
+            return
+        if agent.attached != assignment_id:
             raise Broken("all_attached_at_commit", f"{who}, whose agent is attached to {agent.attached}")
 
     def _misfit(self, operation: Record, node: Record) -> str:

@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from fakes.github import GitHubState, WorldTransport
-from fakes.github.webhooks import signed
 from muster.domain.errors import Refused
 from muster.domain.jobs import JobResult, JobState
 from muster.integrations.github.api import GitHubApi, new_http
@@ -17,6 +16,7 @@ from muster.integrations.github.job_events import AHEAD_MOST, is_signed, read_ev
 from muster.integrations.github.registry import GitHubRegistry
 from muster.integrations.github.runners import Scope
 from muster.integrations.github.workflow_job import WorkflowJob
+from muster_simulation.github.webhooks import signed
 from tests.integrations.github.conftest import API, TOKEN, ManualClock
 from tests.integrations.github.documents import PublishedApi, examples
 

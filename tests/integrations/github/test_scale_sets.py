@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from fakes.github import ScaleSet
-from fakes.github.scalesets import FIRST_MESSAGE
 from muster.domain.errors import Refused, Throttled, Uncertain
 from muster.integrations.github.actions_service import (
     ActionsService,
@@ -24,6 +23,7 @@ from muster.integrations.github.scale_set_shapes import (
     time_of,
 )
 from muster.integrations.github.scale_sets import NameTaken, ScaleSets, SetSession, SetSpec
+from muster_simulation.github.scalesets import FIRST_MESSAGE
 from tests.integrations.github.conftest import API, Site
 
 ACME = Scope.named("acme")

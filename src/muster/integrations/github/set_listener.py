@@ -10,7 +10,7 @@ import logging
 from contextlib import suppress
 
 from muster.domain.backoff import backoff
-from muster.domain.errors import NotFound, ProviderError, Refused, StoreUnavailable
+from muster.domain.errors import InvalidRequest, NotFound, ProviderError, Refused, StoreUnavailable
 from muster.integrations.github.actions_service import SessionMissing, SessionTaken, SetMissing
 from muster.integrations.github.scale_set_shapes import Message, ScaleSet
 from muster.integrations.github.scale_sets import SetSession
@@ -159,6 +159,10 @@ class SetListener:
             raise
         except NotFound:
             return  # the template is gone, and this duty soon
+        except InvalidRequest as error:
+            # The template was retired just now, or it can't be used as it is.
+            with suppress(StoreUnavailable):
+                await self._report.tell(REFUSED, str(error), heard.statistics)
         except (ProviderError, StoreUnavailable) as error:
             logger.info("cannot serve a scale set now", extra={"set": self._spec.name, "error": str(error)})
             with suppress(StoreUnavailable):

@@ -190,6 +190,7 @@ class SetStep:
         """Remove an idle runner: first its registration, by GitHub's word that it is idle; then its node."""
         registered = await self._directory.runner(self._spec, runner.name)
         if registered is not None:
+            self._lease.check()
             try:
                 await self._directory.sets.remove_runner(self._spec.scope, registered.id)
             except RunnerBusy:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
-from fakes.github import service
-from fakes.github.exchange import Asked, Handler, Said
-from fakes.github.faults import Lost
-from fakes.github.state import LASTS, GitHubState, Job, Run, Runner, etag
+from muster_simulation.github import service
+from muster_simulation.github.exchange import Asked, Handler, Said
+from muster_simulation.github.faults import Lost
+from muster_simulation.github.state import LASTS, GitHubState, Job, Run, Runner, etag
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from fakes.github.faults import Fault
-from fakes.github.scalesets import ScaleSets
+from muster_simulation.github.faults import Fault
+from muster_simulation.github.scalesets import ScaleSets
 
 ONLINE_FOR = 15.0
 LASTS = 3600.0
@@ -52,7 +52,7 @@ class Job:
     runner_id: int = 0
     output: str = ""
     queued_at: float = 0.0
-    guid: str = field(default_factory=lambda: str(uuid.uuid4()))
+    guid: str
     """How messages of scale sets name it."""
     set_id: int | None = None
     """The scale set that it is assigned to."""
@@ -73,8 +73,16 @@ class Run:
 
 
 class GitHubState:
-    def __init__(self, now: Callable[[], float], *, url: str = "http://github.test") -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        *,
+        url: str = "http://github.test",
+        secret: Callable[[], str] = lambda: secrets.token_hex(16),
+    ) -> None:
         self.now = now
+        self.secret = secret
+        """Makes 32 random hexadecimal digits."""
         self.url = url
         self.changed = threading.Condition()
         self.tokens: set[str] = {"a-personal-token"}
@@ -107,6 +115,9 @@ class GitHubState:
         self._numbers += 1
         return self._numbers
 
+    def guid(self) -> str:
+        return str(uuid.UUID(hex=self.secret()))
+
     def fault(self, pattern: str, status: int = 0, **more: object) -> None:
         with self.changed:
             self.faults.append(Fault(pattern=pattern, status=status, **more))  # type: ignore[arg-type]  # its fields
@@ -118,7 +129,7 @@ class GitHubState:
     # --- runners ----------------------------------------------------------------------------------
 
     def registration(self, scope: str) -> str:
-        token = "REG" + secrets.token_hex(12).upper()
+        token = "REG" + self.secret().upper()
         self.registrations[token] = (scope, self.now() + LASTS)
         return token
 
@@ -140,7 +151,7 @@ class GitHubState:
                 labels=tuple(labels),
                 group=group,
                 ephemeral=ephemeral,
-                credential=secrets.token_hex(16),
+                credential=self.secret(),
                 set_id=set_id,
             )
             self.runners[runner.id] = runner
@@ -179,6 +190,12 @@ class GitHubState:
         packed = {name: _encoded(json.dumps(content)) for name, content in files.items()}
         return _encoded(json.dumps(packed))
 
+    def configured(self, jit: str) -> Runner | None:
+        """Return the runner of a just-in-time configuration. None: its registration is gone."""
+        files = json.loads(base64.b64decode(jit))
+        credential = str(json.loads(base64.b64decode(files[".credentials"]))["data"])
+        return self.holder(credential)
+
     # --- runs and jobs ----------------------------------------------------------------------------
 
     def begin(self, repository: str, *, run_id: int | None = None) -> Run:
@@ -206,6 +223,7 @@ class GitHubState:
                     labels=wanted,
                     script=script,
                     queued_at=self.now(),
+                    guid=self.guid(),
                 )
                 for name in names
             ]

@@ -7,7 +7,7 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
-from fakes.github.state import Job
+from muster_simulation.github.state import Job
 
 SECRET = "a-secret-of-the-webhook"
 

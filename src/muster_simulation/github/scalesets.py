@@ -6,8 +6,6 @@ assigned up to the capacity that the last poll named, or offered if `offers` is 
 
 import base64
 import json
-import secrets
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 if TYPE_CHECKING:
-    from fakes.github.state import GitHubState, Job, Run
+    from muster_simulation.github.state import GitHubState, Job, Run
 
 FIRST_MESSAGE = 100_000_001
 ENTRIES_MOST = 50
@@ -127,7 +125,7 @@ class ScaleSets:
         with self._world.changed:
             if self.alive(scale_set):
                 return None
-            scale_set.session = Session(id=str(uuid.uuid4()), owner=owner, seen_at=self._world.now())
+            scale_set.session = Session(id=self._world.guid(), owner=owner, seen_at=self._world.now())
             scale_set.capacity = 0
             return scale_set.session
 
@@ -137,7 +135,7 @@ class ScaleSets:
 
     def token(self, kind: str, about: str) -> str:
         until = self._world.now() + (self.admin_life if kind == "admin" else self.queue_life)
-        parts = ({"alg": "none"}, {"exp": int(until), "jti": secrets.token_hex(8)})
+        parts = ({"alg": "none"}, {"exp": int(until), "jti": self._world.secret()})
         made = ".".join([*(_encoded(each) for each in parts), "c2ln"])
         self.tokens[made] = Token(kind=kind, about=about, until=until)
         return made

@@ -4,11 +4,11 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from fakes.github.exchange import Asked, Handler, Said
-from fakes.github.scalesets import ScaleSet, Session
+from muster_simulation.github.exchange import Asked, Handler, Said
+from muster_simulation.github.scalesets import ScaleSet, Session
 
 if TYPE_CHECKING:
-    from fakes.github.state import GitHubState, Runner
+    from muster_simulation.github.state import GitHubState, Runner
 
 ROOT = "/_actions"
 CAPACITY = "x-scalesetmaxcapacity"
