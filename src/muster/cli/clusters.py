@@ -6,15 +6,14 @@ import typer
 
 from muster.cli import options
 from muster.cli.output import Output
+from muster.cli.signatures import list_group, lists
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
     from muster.wire.clusters import Cluster, ClusterDetail
     from muster.wire.operations import Operation
 
-app = typer.Typer(
-    help="List clusters; create, show or delete one.", invoke_without_command=True, add_completion=False
-)
+app = list_group("List clusters; create, show or delete one.")
 _PAGE = 500
 State = Annotated[
     list[str] | None,
@@ -27,20 +26,9 @@ TemplateName = Annotated[
 ]
 
 
-@app.callback()
-def root(context: typer.Context, *, state: State = None, _output: Output = None) -> None:
-    """List clusters; create, show or delete one. Without a subcommand: list."""
-    if context.invoked_subcommand is None:
-        _list(state)
-
-
-@app.command("list")
+@lists(app)
 def listed(*, state: State = None, _output: Output = None) -> None:
     """List clusters. Deleted ones only with `--state deleted`."""
-    _list(state)
-
-
-def _list(state: list[str] | None) -> None:
     from muster.cli import output
     from muster.cli.connection import open_client
     from muster.domain import checks

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.output import Output
+from muster.cli.signatures import list_group, lists
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -12,9 +13,7 @@ if TYPE_CHECKING:
     from muster.wire.commands import Command
 
 _PAGE = 500
-app = typer.Typer(
-    help="List the commands of runs; show or cancel one.", invoke_without_command=True, add_completion=False
-)
+app = list_group("List the commands of runs; show or cancel one.")
 OfRun = Annotated[
     str | None, typer.Option("--run", metavar="RUN|OPERATION", help="Only of this run, or operation.")
 ]
@@ -22,20 +21,9 @@ Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="How many, n
 Target = Annotated[str, typer.Argument(metavar="COMMAND", help="A command's id, e.g. cmd-….0.")]
 
 
-@app.callback()
-def root(context: typer.Context, *, run: OfRun = None, limit: Limit = 20, _output: Output = None) -> None:
-    """List the commands of runs; show or cancel one. Without a subcommand: list."""
-    if context.invoked_subcommand is None:
-        _list(run, limit)
-
-
-@app.command("list")
+@lists(app)
 def listed(*, run: OfRun = None, limit: Limit = 20, _output: Output = None) -> None:
     """List commands, newest first."""
-    _list(run, limit)
-
-
-def _list(run: str | None, limit: int) -> None:
     from muster.cli import output
     from muster.cli.connection import open_client
     from muster.client import calls

@@ -7,32 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muster.cli.output import Output
+from muster.cli.signatures import list_group, lists
 
 if TYPE_CHECKING:
     from muster.config.contexts import Context, Contexts
 
-app = typer.Typer(
-    help="List the servers that you logged in to; choose one.",
-    invoke_without_command=True,
-    add_completion=False,
-)
+app = list_group("List the servers that you logged in to; choose one.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="As listed; `local` is this machine's own server.")]
 
 
-@app.callback()
-def root(context: typer.Context, *, _output: Output = None) -> None:
-    """List contexts, choose, show or remove one. Without a subcommand: list."""
-    if context.invoked_subcommand is None:
-        _list()
-
-
-@app.command("list")
+@lists(app)
 def listed(*, _output: Output = None) -> None:
     """List contexts. The one in use has a star."""
-    _list()
-
-
-def _list() -> None:
     from muster.cli import output
     from muster.config.contexts import LOCAL, ContextsFile
 

@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.output import Output
+from muster.cli.signatures import list_group, lists
 
 if TYPE_CHECKING:
     from muster.wire.jobs import Job, JobSource, JobsServed, JobSummary
     from muster.wire.operations import Why
 
-app = typer.Typer(
-    help="List jobs that wait or run; show one, or see why it waits.",
-    invoke_without_command=True,
-    add_completion=False,
-)
+app = list_group("List jobs that wait or run; show one, or see why it waits.")
 State = Annotated[
     list[str] | None,
     typer.Option("--state", metavar="STATE", help="queued, running or completed. May be repeated."),
@@ -24,20 +21,9 @@ Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="How many, n
 Name = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, such as github-29679449.")]
 
 
-@app.callback()
-def root(context: typer.Context, *, state: State = None, limit: Limit = 50, _output: Output = None) -> None:
-    """List jobs that wait or run; show one, or see why it waits. By default: list."""
-    if context.invoked_subcommand is None:
-        _list(state, limit)
-
-
-@app.command("list")
+@lists(app)
 def listed(*, state: State = None, limit: Limit = 50, _output: Output = None) -> None:
     """List jobs, newest first. Completed ones only with `--state completed`."""
-    _list(state, limit)
-
-
-def _list(state: list[str] | None, limit: int) -> None:
     from muster.cli import output
     from muster.cli.connection import open_client
     from muster.client import calls

@@ -6,12 +6,9 @@ from typing import Annotated
 import typer
 
 from muster.cli.output import Output
+from muster.cli.signatures import list_group, lists
 
-app = typer.Typer(
-    help="List metrics; print alert rules and a dashboard.",
-    invoke_without_command=True,
-    add_completion=False,
-)
+app = list_group("List metrics; print alert rules and a dashboard.")
 Runbooks = Annotated[
     str,
     typer.Option(
@@ -21,20 +18,9 @@ Runbooks = Annotated[
 _HEAD = re.compile(r"^# (HELP|TYPE) (\S+) (.*)$", re.MULTILINE)
 
 
-@app.callback()
-def root(context: typer.Context, *, _output: Output = None) -> None:
-    """List metrics; print alert rules and a dashboard. Without a subcommand: list."""
-    if context.invoked_subcommand is None:
-        _list()
-
-
-@app.command("list")
+@lists(app)
 def listed(*, _output: Output = None) -> None:
     """List the metrics of the server, each with its kind and meaning."""
-    _list()
-
-
-def _list() -> None:
     from muster.cli import output
     from muster.cli.connection import open_client
     from muster.client import calls

@@ -6,6 +6,7 @@ import typer
 
 from muster.cli.durations import parse_duration
 from muster.cli.output import Output
+from muster.cli.signatures import list_group, lists
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import HOLD
 
@@ -13,9 +14,7 @@ if TYPE_CHECKING:
     from muster.client import SyncClient
     from muster.wire.nodes import Node
 
-app = typer.Typer(
-    help="List nodes; show, diagnose or terminate one.", invoke_without_command=True, add_completion=False
-)
+app = list_group("List nodes; show, diagnose or terminate one.")
 _PAGE = 500
 _HOLD = 1800.0
 State = Annotated[
@@ -28,22 +27,9 @@ TemplateName = Annotated[
 NodeId = Annotated[str, typer.Argument(metavar="NODE", help="The node's id.")]
 
 
-@app.callback()
-def root(
-    context: typer.Context, *, state: State = None, template: TemplateName = None, _output: Output = None
-) -> None:
-    """List nodes; show, diagnose or terminate one. Without a subcommand: list."""
-    if context.invoked_subcommand is None:
-        _list(state, template)
-
-
-@app.command("list")
+@lists(app)
 def listed(*, state: State = None, template: TemplateName = None, _output: Output = None) -> None:
     """List nodes. Terminated ones only with `--state terminated`."""
-    _list(state, template)
-
-
-def _list(state: list[str] | None, template: str | None) -> None:
     from muster.cli import output
     from muster.cli.connection import open_client
 

@@ -6,15 +6,12 @@ import typer
 
 from muster.cli import options
 from muster.cli.output import Output
+from muster.cli.signatures import list_group, lists
 
 if TYPE_CHECKING:
     from muster.wire.operations import Operation
 
-app = typer.Typer(
-    help="List operations; show, watch or cancel one, or see why it waits or ended.",
-    invoke_without_command=True,
-    add_completion=False,
-)
+app = list_group("List operations; show, watch or cancel one, or see why it waits or ended.")
 Kinds = Annotated[
     str | None,
     typer.Option(
@@ -32,22 +29,7 @@ Target = Annotated[
 ]
 
 
-@app.callback()
-def root(
-    context: typer.Context,
-    *,
-    kind: Kinds = None,
-    status: Statuses = None,
-    run: OfRun = None,
-    limit: Limit = 20,
-    _output: Output = None,
-) -> None:
-    """List operations; show, watch or cancel one, or see why it waits or ended. By default: list."""
-    if context.invoked_subcommand is None:
-        _list(kind, status, run, limit)
-
-
-@app.command("list")
+@lists(app)
 def listed(
     *,
     kind: Kinds = None,
@@ -57,10 +39,6 @@ def listed(
     _output: Output = None,
 ) -> None:
     """List operations, newest first."""
-    _list(kind, status, run, limit)
-
-
-def _list(kind: str | None, status: list[str] | None, run: str | None, limit: int) -> None:
     from muster.cli import output
     from muster.cli.connection import open_client
     from muster.cli.durations import format_taken

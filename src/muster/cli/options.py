@@ -1,8 +1,9 @@
-"""Define options that several commands share, and build a provision request from them."""
+"""Define options that several commands share. Those of a provision make its request."""
 
 import secrets
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -133,43 +134,51 @@ Key = Annotated[
 ]
 
 
-def provision_request(
-    client: "SyncClient",
-    *,
-    count: int,
-    run: str | None,
-    template: str | None,
-    resource_class: str | None,
-    types: Sequence[str] | None,
-    usage: Sequence[str] | None,
-    max_runtime: float | None,
-    timeout: float | None,
-    queue_timeout: float | None,
-    hold_on_failure: float | None,
-    owner: str,
-) -> "ProvisionRequest":
-    from muster.domain.requests import ProvisionRequest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvisionOptions:
+    """What a provision is asked for with."""
 
-    request = ProvisionRequest(
-        # Checked with a stand-in first: bad input needs no server to be refused.
-        template=template if template is not None else "default",
-        count=count,
-        run=run if run is not None else f"run-{secrets.token_hex(4)}",
-        owner=owner,
-        resource_class=resource_class,
-        usage=_usage(usage),
-        instance_types=tuple(_words(types)) if types else None,
-        max_runtime=max_runtime,
-        timeout=timeout,
-        queue_timeout=queue_timeout or 0.0,
-        hold_on_failure=hold_on_failure,
-    )
-    return request if template is not None else _with_template(client, request)
+    count: Count = 1
+    run: Run = None
+    template: TemplateName = None
+    resource_class: Class = None
+    types: Types = None
+    usage: Usage = None
+    max_runtime: MaxRuntime = None
+    timeout: Timeout = None
+    queue_timeout: QueueTimeout = None
+    hold_on_failure: HoldOnFailure = None
+    owner: Owner = "default"
+
+    def request(self, client: "SyncClient") -> "ProvisionRequest":
+        """Return the request. Raises UsageProblem if it is not clear which template is meant."""
+        from muster.domain.requests import ProvisionRequest
+
+        request = ProvisionRequest(
+            # Checked with a stand-in first: bad input needs no server to be refused.
+            template=self.template if self.template is not None else "default",
+            count=self.count,
+            run=self.run if self.run is not None else f"run-{secrets.token_hex(4)}",
+            owner=self.owner,
+            resource_class=self.resource_class,
+            usage=_usage(self.usage),
+            instance_types=tuple(_words(self.types)) if self.types else None,
+            max_runtime=self.max_runtime,
+            timeout=self.timeout,
+            queue_timeout=self.queue_timeout or 0.0,
+            hold_on_failure=self.hold_on_failure,
+        )
+        return request if self.template is not None else _with_template(client, request)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(ProvisionOptions):
+    """The same of a whole run."""
+
+    timeout: WholeTimeout = None
 
 
 def _with_template(client: "SyncClient", request: "ProvisionRequest") -> "ProvisionRequest":
-    from dataclasses import replace
-
     from muster.cli.exits import UsageProblem
     from muster.client import calls
 

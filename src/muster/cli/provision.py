@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from muster.cli import options
 from muster.cli.output import Output
+from muster.cli.signatures import with_options
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -13,19 +14,10 @@ LONGEST_SHOWN = 32
 """Above this a run's id breaks the line that shows how to use it; the operation's id never does."""
 
 
+@with_options(options.ProvisionOptions)
 def provision(
     *,
-    count: options.Count = 1,
-    run: options.Run = None,
-    template: options.TemplateName = None,
-    resource_class: options.Class = None,
-    types: options.Types = None,
-    usage: options.Usage = None,
-    max_runtime: options.MaxRuntime = None,
-    timeout: options.Timeout = None,
-    queue_timeout: options.QueueTimeout = None,
-    hold_on_failure: options.HoldOnFailure = None,
-    owner: options.Owner = "default",
+    asked: options.ProvisionOptions,
     wait: options.Wait = None,
     detach: options.Detach = False,
     key: options.Key = None,
@@ -40,21 +32,7 @@ def provision(
     from muster.client import calls
 
     with open_client() as client:
-        request = options.provision_request(
-            client,
-            count=count,
-            run=run,
-            template=template,
-            resource_class=resource_class,
-            types=types,
-            usage=usage,
-            max_runtime=max_runtime,
-            timeout=timeout,
-            queue_timeout=queue_timeout,
-            hold_on_failure=hold_on_failure,
-            owner=owner,
-        )
-        operation = client.send(calls.provision(request, key=key))
+        operation = client.send(calls.provision(asked.request(client), key=key))
         finish_or_detach(client, operation, wait=wait, detach=detach, done=_ready)
 
 

@@ -14,6 +14,7 @@ import typer
 
 from muster.cli import options
 from muster.cli.output import Output, Raw
+from muster.cli.signatures import with_options
 from muster.cli.stdin import Stdin
 
 if TYPE_CHECKING:
@@ -26,12 +27,12 @@ _RUNNING = 5
 """The step of a run in which its commands are started."""
 
 
+@with_options(options.RunOptions)
 def run(
     command: Annotated[
         list[str], typer.Argument(metavar="CMD", help="After `--`: a program, its arguments.")
     ],
     *,
-    count: options.Count = 1,
     sync: Annotated[
         Path | None,
         typer.Option(
@@ -54,16 +55,7 @@ def run(
         ),
     ] = RESULTS,
     stdin: Stdin = False,
-    run_id: options.Run = None,
-    template: options.TemplateName = None,
-    resource_class: options.Class = None,
-    types: options.Types = None,
-    usage: options.Usage = None,
-    max_runtime: options.MaxRuntime = None,
-    timeout: options.WholeTimeout = None,
-    queue_timeout: options.QueueTimeout = None,
-    hold_on_failure: options.HoldOnFailure = None,
-    owner: options.Owner = "default",
+    asked: options.RunOptions,
     wait: options.Wait = None,
     detach: options.Detach = False,
     key: options.Key = None,
@@ -90,20 +82,7 @@ def run(
         given.refuse_unread()
     with open_client() as client:
         execution = Execution(argv=tuple(command), collect=tuple(get or ()))
-        request = options.provision_request(
-            client,
-            count=count,
-            run=run_id,
-            template=template,
-            resource_class=resource_class,
-            types=types,
-            usage=usage,
-            max_runtime=max_runtime,
-            timeout=timeout,
-            queue_timeout=queue_timeout,
-            hold_on_failure=hold_on_failure,
-            owner=owner,
-        )
+        request = asked.request(client)
         if sync is not None:
             execution = replace(execution, archive=upload_tree(client, sync, all_files=all_files))
         if stdin:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muster.cli.output import Output
+from muster.cli.signatures import list_group, lists
 from muster.domain.template import CLUSTER
 from muster.domain.text import counted
 
@@ -14,46 +15,16 @@ if TYPE_CHECKING:
 
     from muster.wire.templates import Template
 
-app = typer.Typer(
-    help="List templates; show or retire one.", invoke_without_command=True, add_completion=False
-)
+app = list_group("List templates; show or retire one.")
 
 
-@app.callback()
-def root(context: typer.Context, *, _output: Output = None) -> None:
-    """List templates; show or retire one. Without a subcommand: list."""
-    if context.invoked_subcommand is None:
-        _list()
-
-
-@app.command("list")
+@lists(app)
 def listed(
     *,
     retired: Annotated[bool, typer.Option("--retired", help="Also retired templates.")] = False,
     _output: Output = None,
 ) -> None:
     """List the current revision of every template."""
-    _list(retired=retired)
-
-
-@app.command()
-def retire(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: Output = None) -> None:
-    """Stop giving out nodes of a template until it is applied again. Runs continue."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
-    from muster.client import calls
-
-    with open_client() as client:
-        found = client.send(calls.retire(name))
-    if output.wants_json():
-        output.print_json(found)
-        return
-    output.say(
-        f"✔ {found.name} is retired: its warm nodes end, its runs continue; `muster apply` restores it"
-    )
-
-
-def _list(*, retired: bool = False) -> None:
     from muster.cli import output
     from muster.cli.connection import open_client
     from muster.client import calls
@@ -89,6 +60,23 @@ def _list(*, retired: bool = False) -> None:
         for each in found
     ]
     output.table(columns, rows, nothing="no templates: apply some with `muster apply`")
+
+
+@app.command()
+def retire(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: Output = None) -> None:
+    """Stop giving out nodes of a template until it is applied again. Runs continue."""
+    from muster.cli import output
+    from muster.cli.connection import open_client
+    from muster.client import calls
+
+    with open_client() as client:
+        found = client.send(calls.retire(name))
+    if output.wants_json():
+        output.print_json(found)
+        return
+    output.say(
+        f"✔ {found.name} is retired: its warm nodes end, its runs continue; `muster apply` restores it"
+    )
 
 
 def _tables(found: "Template") -> "Iterator[tuple[str, str]]":

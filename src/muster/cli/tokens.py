@@ -7,20 +7,12 @@ import typer
 
 from muster.cli.durations import parse_duration
 from muster.cli.output import Output
+from muster.cli.signatures import list_group, lists
 
 if TYPE_CHECKING:
     from muster.wire.tokens import Token
 
-app = typer.Typer(
-    help="Create, list and revoke API tokens.", invoke_without_command=True, add_completion=False
-)
-
-
-@app.callback()
-def root(context: typer.Context, *, _output: Output = None) -> None:
-    """Create, list and revoke API tokens. Without a subcommand: list."""
-    if context.invoked_subcommand is None:
-        _list()
+app = list_group("Create, list and revoke API tokens.")
 
 
 @app.command()
@@ -71,13 +63,9 @@ def create(
     output.say(f"copy it now: it is not shown again. Use it as {variable}.")
 
 
-@app.command("list")
+@lists(app)
 def listed(*, _output: Output = None) -> None:
     """List tokens, without their secrets."""
-    _list()
-
-
-def _list() -> None:
     from muster.cli import output
     from muster.cli.connection import open_client
     from muster.client import calls

@@ -12,16 +12,13 @@ import typer
 
 from muster.cli.options import SettingsFile, Yes, find_settings_file
 from muster.cli.output import Output
+from muster.cli.signatures import list_group, lists
 
 if TYPE_CHECKING:
     from muster.config import Config
     from muster.integrations.ssh.hosts import Hosts, RemoteHost
 
-app = typer.Typer(
-    help="List your ssh hosts; check, drain, enable or trust one.",
-    invoke_without_command=True,
-    add_completion=False,
-)
+app = list_group("List your ssh hosts; check, drain, enable or trust one.")
 Names = Annotated[list[str] | None, typer.Argument(metavar="HOST...", help="Hosts; default: all.")]
 Some = Annotated[list[str], typer.Argument(metavar="HOST...", help="Hosts of the settings.")]
 Name = Annotated[str, typer.Argument(metavar="HOST", help="A host of the settings.")]
@@ -31,17 +28,40 @@ Fingerprint = Annotated[
 ]
 
 
-@app.callback()
-def root(context: typer.Context, *, file: SettingsFile = None, _output: Output = None) -> None:
-    """List your ssh hosts; check, drain, enable or trust one. Without a subcommand: list."""
-    if context.invoked_subcommand is None:
-        _list(file)
-
-
-@app.command("list")
+@lists(app)
 def listed(*, file: SettingsFile = None, _output: Output = None) -> None:
     """List the hosts: whether they answer, and how many slots are taken."""
-    _list(file)
+    from muster.cli import output
+
+    place = _Place(file)
+    found = asyncio.run(_told(place.hosts(), list(place.inventory.hosts), "facts"))
+    if output.wants_json():
+        output.print_json({"items": found})
+        return
+    columns = (
+        output.Column("HOST", cut=True),
+        output.Column("STATE"),
+        output.Column("NODES", right=True),
+        output.Column("SLOTS", right=True),
+        output.Column("CLASS"),
+        output.Column("LABELS", cut=True),
+        output.Column("ADDRESS", cut=True),
+        output.Column("WHY", cut=True),
+    )
+    rows = [
+        (
+            each["host"],
+            each["state"],
+            "-" if each["nodes"] is None else str(each["nodes"]),
+            str(each["slots"]),
+            each["resource_class"] or "any",
+            " ".join(each["labels"]) or "-",
+            each["address"],
+            each["why"] or "-",
+        )
+        for each in found
+    ]
+    output.table(columns, rows, nothing="no hosts: name them as [hosts.NAME] in muster.toml")
 
 
 @app.command()
@@ -131,7 +151,7 @@ class _Place:
         from muster.client import calls
         from muster.config import DataDirectory
         from muster.domain.errors import MusterError
-        from muster.integrations.ssh.doctor import NOBODY
+        from muster.integrations.ssh.doctor import NONE
 
         kept = DataDirectory(self.data).installation()
         if kept is not None:
@@ -140,46 +160,12 @@ class _Place:
             with open_client(self.data) as client:
                 return client.send(calls.installation()).id
         except MusterError:
-            return NOBODY
+            return NONE
 
     def hosts(self) -> "Hosts":
         from muster.integrations.ssh.hosts import Hosts
 
         return Hosts(self.inventory, self.data, installation_id=self.installation())
-
-
-def _list(file: Path | None) -> None:
-    from muster.cli import output
-
-    place = _Place(file)
-    found = asyncio.run(_told(place.hosts(), list(place.inventory.hosts), "facts"))
-    if output.wants_json():
-        output.print_json({"items": found})
-        return
-    columns = (
-        output.Column("HOST", cut=True),
-        output.Column("STATE"),
-        output.Column("NODES", right=True),
-        output.Column("SLOTS", right=True),
-        output.Column("CLASS"),
-        output.Column("LABELS", cut=True),
-        output.Column("ADDRESS", cut=True),
-        output.Column("WHY", cut=True),
-    )
-    rows = [
-        (
-            each["host"],
-            each["state"],
-            "-" if each["nodes"] is None else str(each["nodes"]),
-            str(each["slots"]),
-            each["resource_class"] or "any",
-            " ".join(each["labels"]) or "-",
-            each["address"],
-            each["why"] or "-",
-        )
-        for each in found
-    ]
-    output.table(columns, rows, nothing="no hosts: name them as [hosts.NAME] in muster.toml")
 
 
 def _drain(file: Path | None, names: list[str], *, on: bool) -> None:

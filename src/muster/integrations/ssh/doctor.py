@@ -16,7 +16,7 @@ from muster.integrations.ssh.inventory import Inventory
 if TYPE_CHECKING:
     from muster.config import Config
 
-NOBODY = "none"
+NONE = "none"
 """Before a server ran for the first time, there is no installation."""
 
 
@@ -32,7 +32,7 @@ def checks(machine: Machine) -> Iterator[Check]:
         inventory = Inventory.of(config.tables)
         urls = reachable_at(config, machine.data)
         yield from asyncio.run(
-            looked(inventory, machine.data, machine.installation_id or NOBODY, urls, list(inventory.hosts))
+            looked(inventory, machine.data, machine.installation_id or NONE, urls, list(inventory.hosts))
         )
     except MusterError as error:
         yield Check(subject="ssh", level=Level.FAILED, words=str(error))

@@ -9,6 +9,7 @@ import typer
 
 from muster.cli.options import SettingsFile, find_settings_file
 from muster.cli.output import Output
+from muster.cli.signatures import list_group, lists
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -17,11 +18,7 @@ if TYPE_CHECKING:
     from muster.integrations.webhooks.tables import Webhook
     from muster.wire.webhooks import Undelivered
 
-app = typer.Typer(
-    help="List webhooks, test one, and see to what was not delivered.",
-    invoke_without_command=True,
-    add_completion=False,
-)
+app = list_group("List webhooks, test one, and see to what was not delivered.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A webhook of the settings.")]
 Ids = Annotated[
     list[str] | None,
@@ -29,17 +26,31 @@ Ids = Annotated[
 ]
 
 
-@app.callback()
-def root(context: typer.Context, *, file: SettingsFile = None, _output: Output = None) -> None:
-    """List webhooks, test one, and see to what was not delivered. Without a subcommand: list."""
-    if context.invoked_subcommand is None:
-        _list(file)
-
-
-@app.command("list")
+@lists(app)
 def listed(*, file: SettingsFile = None, _output: Output = None) -> None:
     """List the webhooks: which events go where."""
-    _list(file)
+    from muster.cli import output
+
+    webhooks = _webhooks(file)
+    if output.wants_json():
+        output.print_json({"items": [_plain(each) for each in webhooks]})
+        return
+    names = ("NAME", "HOST", "FORM", "SIGNED", "EVENTS", "TEMPLATES")
+    rows = [
+        (
+            each.name,
+            each.host,
+            each.form.value,
+            "yes" if each.secret_file else "no",
+            " ".join(each.events),
+            " ".join(each.templates),
+        )
+        for each in webhooks
+    ]
+    columns = [output.Column(name, cut=True) for name in names]
+    output.table(columns, rows, nothing="no webhooks: name them as [webhooks.NAME] in muster.toml")
+    for line in _troubles():
+        output.say(line)
 
 
 @app.command("test")
@@ -162,31 +173,6 @@ def _webhooks(file: Path | None) -> "Sequence[Webhook]":
 
     found: Sequence[Webhook] = load(find_settings_file(file), environment=os.environ).tables[WEBHOOKS]
     return found
-
-
-def _list(file: Path | None) -> None:
-    from muster.cli import output
-
-    webhooks = _webhooks(file)
-    if output.wants_json():
-        output.print_json({"items": [_plain(each) for each in webhooks]})
-        return
-    names = ("NAME", "HOST", "FORM", "SIGNED", "EVENTS", "TEMPLATES")
-    rows = [
-        (
-            each.name,
-            each.host,
-            each.form.value,
-            "yes" if each.secret_file else "no",
-            " ".join(each.events),
-            " ".join(each.templates),
-        )
-        for each in webhooks
-    ]
-    columns = [output.Column(name, cut=True) for name in names]
-    output.table(columns, rows, nothing="no webhooks: name them as [webhooks.NAME] in muster.toml")
-    for line in _troubles():
-        output.say(line)
 
 
 def _troubles() -> "Sequence[str]":
