@@ -3,13 +3,16 @@
 The launch row carries the truth; this port only says what a provider did, didn't do, or may have done.
 """
 
+import hashlib
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
 from muster.domain.ids import LaunchId
 from muster.domain.reasons import Reason
+from muster.domain.serialization import to_plain
 from muster.domain.template import ResourceClass, TemplateSpec, UsageClass
 
 
@@ -26,6 +29,12 @@ class LaunchRequest:
     usage_class: UsageClass
     instance_types: tuple[str, ...]
     count: int
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a hash of what its machines are made from. The same token may not come with another one."""
+        made_from = replace(self, template=self.template.machine)
+        return hashlib.sha256(json.dumps(to_plain(made_from), sort_keys=True).encode()).hexdigest()
 
 
 class MachineState(StrEnum):

@@ -5,19 +5,16 @@ Owns the turn among this process's threads, and the translation into the port's 
 does the rest.
 """
 
-import hashlib
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from muster.domain.errors import Refused, Throttled, TokenSpent, Uncertain
 from muster.domain.matching import type_matches
 from muster.domain.reasons import Reason
-from muster.domain.serialization import to_plain
 from muster.domain.template import ResourceClass, UsageClass
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
 from muster.slots import grants
@@ -108,11 +105,10 @@ class Launcher:
                 f"cannot launch: this machine offers {name}, which none of the patterns {patterns!r} allows",
                 Reason.PROVIDER_REFUSED,
             )
-        made_from = replace(request, template=request.template.machine)
         return Grant(
             token=request.token,
             installation_id=request.installation_id,
-            fingerprint=hashlib.sha256(json.dumps(to_plain(made_from), sort_keys=True).encode()).hexdigest(),
+            fingerprint=request.fingerprint,
             count=request.count,
             granted=request.count,
             instance_type=name,

@@ -6,7 +6,6 @@ engine never has more than its capacity.
 """
 
 import asyncio
-import hashlib
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from muster.domain.errors import Refused, TokenSpent, Uncertain
 from muster.domain.matching import type_matches
 from muster.domain.reasons import Reason
-from muster.domain.serialization import to_plain
 from muster.domain.template import TemplateSpec
 from muster.domain.text import counted
 from muster.integrations.docker import body, journal, names
@@ -73,7 +71,7 @@ class Launcher:
 
     async def _recorded(self, request: LaunchRequest, kind: str) -> tuple[Launch, dict[str, View]]:
         views, away = await self._reachable()
-        wanted = _fingerprint(request)
+        wanted = request.fingerprint
         name = names.launch_name(self.installation_id, request.token)
         kept = next((view.launches[name] for view in views.values() if name in view.launches), None)
         if kept is None:
@@ -216,11 +214,6 @@ def _reason(gone: Sequence[Machine]) -> Reason:
 
 def _why(gone: Sequence[Machine]) -> str:
     return f"already gone: {', '.join(f'{machine.id} ({machine.why})' for machine in gone)}"
-
-
-def _fingerprint(request: LaunchRequest) -> str:
-    made_from = replace(request, template=request.template.machine)
-    return hashlib.sha256(json.dumps(to_plain(made_from), sort_keys=True).encode()).hexdigest()
 
 
 def _places(rooms: Mapping[str, Room]) -> str:

@@ -11,7 +11,6 @@ one are orphans, and are terminated when their host is back.
 
 import asyncio
 import hashlib
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,6 @@ from typing import Any
 
 from muster.domain.errors import Refused, Throttled, TokenSpent, Uncertain
 from muster.domain.reasons import Reason
-from muster.domain.serialization import to_plain
 from muster.domain.template import TemplateSpec
 from muster.domain.text import counted
 from muster.integrations.ssh import bundle, session
@@ -70,7 +68,7 @@ class Launcher:
         if request.installation_id != self.installation_id:
             raise Refused("cannot launch for another installation", Reason.PROVIDER_REFUSED)
         fitting = self._fitting(request)
-        fingerprint = _fingerprint(request)
+        fingerprint = request.fingerprint
         plan = self._plans.get(request.token)
         taken: Mapping[str, int] = {}
         try:
@@ -198,11 +196,6 @@ class Launcher:
             agent=bundle.agent(),
             keeper=bundle.keeper(),
         )
-
-
-def _fingerprint(request: LaunchRequest) -> str:
-    made_from = replace(request, template=request.template.machine)
-    return hashlib.sha256(json.dumps(to_plain(made_from), sort_keys=True).encode()).hexdigest()
 
 
 def _state(
