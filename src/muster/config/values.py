@@ -14,6 +14,7 @@ from muster.domain.text import seconds_of
 
 Check = Callable[[str, object], object]
 """Gives the value to use, or raises InvalidRequest naming the field."""
+SECRET_MOST = 65_536
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -84,6 +85,19 @@ def texts(name: str, value: object) -> object:
 
 def script(name: str, value: object) -> object:
     return checks.script(name, value)
+
+
+def read_secret(name: str, path: Path) -> str:
+    """Return what a file of one secret holds. Raises InvalidRequest, which never shows the content."""
+    try:
+        with path.open(encoding="ascii") as file:
+            found = file.read(SECRET_MOST).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not plain text"
+        raise InvalidRequest(name, str(path), f"must be a file that can be read: {why}") from error
+    if not found:
+        raise InvalidRequest(name, str(path), "must not be empty")
+    return found
 
 
 def identifier(name: str, value: object) -> object:

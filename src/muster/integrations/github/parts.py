@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from muster.domain.errors import InvalidRequest
+from muster.config.values import read_secret
 from muster.integration import Parts, Site
 from muster.integrations.github.actions_service import ActionsService
 from muster.integrations.github.api import GitHubApi, new_http
@@ -35,12 +35,11 @@ from muster.ports.hooks import Hook
 from muster.ports.wakeups import JOBS
 
 PUBLIC = "https://github.com"
-SECRET_MOST = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """As whom to speak to which GitHub."""
+    """The identity at which GitHub."""
 
     url: str = PUBLIC
     api_url: str | None = None
@@ -64,23 +63,11 @@ class Account:
         """Return the credentials. Raises InvalidRequest for secrets that can't be read or used. Never
         shows one."""
         if self.app_id and self.private_key_file is not None:
-            key = secret("private_key_file", self.private_key_file)
+            key = read_secret("private_key_file", self.private_key_file)
             return AppCredentials(http, clock, api_url=self.api, app_id=self.app_id, private_key=key)
         if self.token_file is not None:
-            return PersonalToken(secret("token_file", self.token_file))
+            return PersonalToken(read_secret("token_file", self.token_file))
         return PersonalToken(self.token)
-
-
-def secret(field: str, path: Path) -> str:
-    try:
-        with path.open(encoding="ascii") as file:
-            text = file.read(SECRET_MOST).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not plain text"
-        raise InvalidRequest(field, str(path), f"must be a file that can be read: {why}") from error
-    if not text:
-        raise InvalidRequest(field, str(path), "must not be empty")
-    return text
 
 
 class GitHub:
@@ -214,7 +201,7 @@ def _job_serving(config: GitHubConfig, site: Site, registry: GitHubRegistry) -> 
         return None
     named = config.webhook_secret_file
     return JobServing(
-        secret=config.webhook_secret if named is None else secret("webhook_secret_file", named),
+        secret=config.webhook_secret if named is None else read_secret("webhook_secret_file", named),
         repositories=config.repositories,
         installation_id=site.installation_id,
         registry=registry,

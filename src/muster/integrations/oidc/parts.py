@@ -1,12 +1,9 @@
 """Compose the adapter from the settings. Without [oidc] there is none."""
 
-from pathlib import Path
-
+from muster.config.values import read_secret
 from muster.domain.errors import InvalidRequest
 from muster.integration import Parts, Site
 from muster.integrations.oidc.tables import OidcConfig
-
-SECRET_MOST = 4096
 
 
 def connect(site: Site) -> Parts:
@@ -30,17 +27,4 @@ def client_secret(config: OidcConfig) -> str:
     """Return the client's secret. Raises InvalidRequest for a file that can't be used; never shows it."""
     if config.client_secret_file is None:
         return config.client_secret
-    return _read(config.client_secret_file)
-
-
-def _read(path: Path) -> str:
-    try:
-        with path.open(encoding="ascii") as file:
-            text = file.read(SECRET_MOST).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not plain text"
-        rule = f"must be a file that can be read: {reason}"
-        raise InvalidRequest("client_secret_file", str(path), rule) from error
-    if not text:
-        raise InvalidRequest("client_secret_file", str(path), "must not be empty")
-    return text
+    return read_secret("client_secret_file", config.client_secret_file)

@@ -11,7 +11,6 @@ from muster.domain import checks
 from muster.domain.errors import InvalidRequest
 
 WEBHOOKS = "webhooks"
-SECRET_MOST = 4096
 URL_MOST = 2048
 
 
@@ -43,28 +42,18 @@ class Webhook:
         """Return the address. Raises InvalidRequest for a file that can't be used, and never shows it."""
         if self.url_file is None:
             return self.url
-        return checked(f"webhooks.{self.name}.url_file", _read(self.name, "url_file", self.url_file))
+        name = f"webhooks.{self.name}.url_file"
+        return checked(name, values.read_secret(name, self.url_file))
 
     def secret(self) -> str:
-        return "" if self.secret_file is None else _read(self.name, "secret_file", self.secret_file)
+        if self.secret_file is None:
+            return ""
+        return values.read_secret(f"webhooks.{self.name}.secret_file", self.secret_file)
 
     @property
     def host(self) -> str:
         """Return what may be shown of the address."""
         return urlsplit(self.address()).hostname or ""
-
-
-def _read(name: str, key: str, path: Path) -> str:
-    subject = f"webhooks.{name}.{key}"
-    try:
-        with path.open(encoding="ascii") as file:
-            text = file.read(SECRET_MOST).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not plain text"
-        raise InvalidRequest(subject, str(path), f"must be a file that can be read: {why}") from error
-    if not text:
-        raise InvalidRequest(subject, str(path), "must not be empty")
-    return text
 
 
 def checked(name: str, value: object) -> str:
