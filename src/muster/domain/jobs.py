@@ -51,8 +51,8 @@ def job_id(source: str, name: str) -> JobId:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobSighting:
-    """What a source said of a job at one time. What it didn't say is empty or None."""
+class JobFacts:
+    """What a source says of a job. What it didn't say is empty or None."""
 
     id: JobId
     source: str
@@ -80,6 +80,11 @@ class JobSighting:
     assignment_id: AssignmentId | None = None
     """Under which assignment the runner's node works; None: not one of ours, or unknown."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSighting(JobFacts):
+    """What a source said at one time. Texts that are too long are cut."""
+
     def __post_init__(self) -> None:
         for field in ("repository", "run", "name", "workflow", "event", "queue", "runner"):
             object.__setattr__(self, field, getattr(self, field)[:TEXT_MOST])
@@ -88,29 +93,13 @@ class JobSighting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    id: JobId
-    source: str
-    state: JobState
+class Job(JobFacts):
+    """A job as Muster knows it: all that was said of it, and what Muster did for it."""
+
     version: int = 1
     created_at: float
     """When Muster first heard of it."""
     updated_at: float
-    repository: str = ""
-    run: str = ""
-    attempt: int | None = None
-    name: str = ""
-    workflow: str = ""
-    event: str = ""
-    labels: tuple[str, ...] = ()
-    queue: str = ""
-    queued_at: float | None = None
-    assigned_at: float | None = None
-    started_at: float | None = None
-    completed_at: float | None = None
-    result: JobResult | None = None
-    runner: str = ""
-    assignment_id: AssignmentId | None = None
     template: str | None = None
     """Whose nodes serve it; None: none that Muster knows."""
     operation_id: OperationId | None = None
