@@ -1,11 +1,11 @@
 """Look up a template's last boots, at most twice a minute, so that a warm provision does not pay for it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from muster.domain import boot as boots
 from muster.domain import deadlines
 from muster.domain.boot import Boot, Learned
-from muster.domain.deadlines import Limits
+from muster.domain.deadlines import Deadline, Limits
 from muster.domain.template import Template
 from muster.ports.clock import Clock
 from muster.ports.store import Store
@@ -48,3 +48,15 @@ class BootHistory:
         kinds = boots.by_type(await self.boots(template))
         learned = {kind: boots.learn(some, ceiling=ceiling) for kind, some in kinds.items()}
         return {kind: each for kind, each in learned.items() if each is not None}
+
+    async def deadlines(
+        self, template: Template, *, timeout: float | None = None
+    ) -> Callable[[str], Deadline]:
+        """Return what tells how long a machine of an instance type may take to boot. `timeout`: as asked."""
+        learned = await self.by_type(template)
+        return lambda instance_type: deadlines.resolve_boot(
+            timeout=timeout,
+            template=template.spec,
+            limits=self._limits,
+            learned=learned.get(instance_type),
+        )

@@ -6,7 +6,7 @@ the machines and settles the launch.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from muster.domain import launch as launches
@@ -101,6 +101,14 @@ class Launcher:
             return
         async with prolonged(self._ports.store, driven, until=now + provider.call_timeout + ANSWER_WITHIN):
             await self._call(provider, launch, driven, adoption)
+
+    async def abandon(
+        self, unwanted: Iterable[Launch], driven: DrivenLease, *, now: float, reason: Reason
+    ) -> None:
+        """Give up launches that were not called. Their room is free again."""
+        for launch in unwanted:
+            gone = launches.abandoned(launch, now=now, reason=reason)
+            await self._ports.store.write_launch(launch, gone, fence=driven.fence)
 
     async def _call(
         self, provider: NodeProvider, launch: Launch, driven: DrivenLease, adoption: AdoptionPlan

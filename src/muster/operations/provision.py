@@ -7,10 +7,8 @@ write or a set of independent ones. A crash between two of them is just another 
 from dataclasses import replace
 
 from muster.domain import deadlines, progress_view
-from muster.domain import launch as launches
 from muster.domain import node as nodes
 from muster.domain import operation as operations
-from muster.domain.deadlines import Deadline
 from muster.domain.decisions import Call, ExtendDeadline, Finish, Wait
 from muster.domain.errors import CapReached, IllegalTransition, InvalidRequest, ProviderError, Refused
 from muster.domain.ids import AssignmentId
@@ -53,9 +51,9 @@ from muster.ports.store import OperationView
 from muster.ports.wakeups import ROOM
 
 NEAR = 30
-"""Those at the front of a queue whom new room wakes; the others look whether they have come near."""
+"""New room wakes so many at the front of a queue. The others look whether they have come near."""
 REFUSAL_FRESH = 5.0
-"""Seconds after a refusal in which nodes are ended for it."""
+"""Seconds after a refusal in which idle nodes make way for it."""
 MAKE_WAY_WITHIN = 60.0
 """Seconds in which nodes that make way must be gone, before the provider is asked all the same."""
 FAR = 300
@@ -318,16 +316,7 @@ class ProvisionHandler:
         ]
 
     async def _adoption_plan(self, at: Situation, count: int) -> AdoptionPlan:
-        learned = await self.boot_history.by_type(at.template)
-
-        def boot(instance_type: str) -> Deadline:
-            return deadlines.resolve_boot(
-                timeout=at.request.timeout,
-                template=at.template.spec,
-                limits=self._limits,
-                learned=learned.get(instance_type),
-            )
-
+        boot = await self.boot_history.deadlines(at.template, timeout=at.request.timeout)
         return AdoptionPlan(bindings=self._bindings(at, count), boot=boot)
 
     # --- after the commit -------------------------------------------------------------------------
@@ -359,9 +348,7 @@ class ProvisionHandler:
 
     async def _roll_back(self, undo: RollBack, at: Situation, driven: DrivenLease) -> None:
         reason = (at.operation.verdict or CANCELLED).reason
-        for launch in undo.launches:
-            gone = launches.abandoned(launch, now=at.now, reason=reason)
-            await self._store.write_launch(launch, gone, fence=driven.fence)
+        await self._launcher.abandon(undo.launches, driven, now=at.now, reason=reason)
         await concurrently(self._return_node(node, at, reason, driven) for node in undo.nodes)
 
     async def _return_node(self, node: Node, at: Situation, reason: Reason, driven: DrivenLease) -> None:

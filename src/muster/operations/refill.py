@@ -1,10 +1,8 @@
 """Advance a refill: warm nodes for a pool. Accepts partial capacity, and fails without harm."""
 
 from muster.domain import deadlines, progress_view
-from muster.domain import launch as launches
 from muster.domain import node as nodes
 from muster.domain import operation as operations
-from muster.domain.deadlines import Deadline
 from muster.domain.decisions import Call, ExtendDeadline, Finish, Wait
 from muster.domain.errors import CapReached, IllegalTransition
 from muster.domain.node import Binding, Node
@@ -123,17 +121,8 @@ class RefillHandler:
         return Next(at=at.now)
 
     async def _adoption_plan(self, at: Situation, count: int) -> AdoptionPlan:
-        learned = await self._boot_history.by_type(at.template)
         waiting = Binding(operation_id=at.operation.id, assignment_id=None, run=None, owner=None)
-
-        def boot(instance_type: str) -> Deadline:
-            return deadlines.resolve_boot(
-                timeout=None,
-                template=at.template.spec,
-                limits=self._settings.limits,
-                learned=learned.get(instance_type),
-            )
-
+        boot = await self._boot_history.deadlines(at.template)
         return AdoptionPlan(bindings=[waiting] * count, boot=boot, takes_part=True)
 
     async def _pool_in(self, up: tuple[Node, ...], at: Situation, driven: DrivenLease) -> None:
@@ -142,9 +131,7 @@ class RefillHandler:
         await concurrently(self._store.apply(change, fence=driven.fence) for change in changes)
 
     async def _discard(self, discard: Discard, at: Situation, driven: DrivenLease) -> None:
-        for launch in discard.launches:
-            gone = launches.abandoned(launch, now=at.now, reason=discard.reason)
-            await self._store.write_launch(launch, gone, fence=driven.fence)
+        await self._launcher.abandon(discard.launches, driven, now=at.now, reason=discard.reason)
         changes = [
             nodes.condemn(node, now=at.now, reason=discard.reason, rolled_back=True) for node in discard.nodes
         ]
