@@ -110,7 +110,7 @@ class Keeper:
     def run(self) -> None:
         wake = self._listen()
         self._record()
-        # In this order: whoever asks for the end writes it down first and then looks for our record.
+        # In this order: a request to end is written down first, and then our record is looked for.
         if (self._slot / "terminate").exists():
             return
         began = time.monotonic()

@@ -56,7 +56,7 @@ def send(pid: int, sign: signal.Signals, *, start: str, marker: str) -> bool:
     except OSError:
         return False
     try:
-        # The descriptor is of whoever has the pid now; if that is ours, it stays ours.
+        # The descriptor is of the process that has the pid now; if that is ours, it stays ours.
         if start_time(pid) != start or (LINUX and _marker(pid) != marker):
             return False
         signal.pidfd_send_signal(descriptor, sign)

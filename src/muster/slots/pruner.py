@@ -76,7 +76,7 @@ def _ended_at(slots: tuple[Slot, ...], grant: Grant, keeping: Keeping) -> float 
     """When the last of a launch's machines was gone; None while any lives or may yet be started."""
     ends = [slot.gone_at() for slot in slots if slot.started]
     if len(ends) < len(slots):
-        # Some were never started and a repeat may still start them, until nobody can be waiting any more.
+        # Some were never started and a repeat may still start them, until no caller can be waiting any more.
         ends.append(grant.at + keeping.tokens)
     return None if None in ends else max((end for end in ends if end is not None), default=grant.at)
 

@@ -4,7 +4,7 @@
     root/<name of token>/grant.json what was asked for with this token, and how much of it was granted
     root/<name>/closed              every slot is gone and its directory may be too
     root/<name>/<ordinal>/          one slot, which is one machine:
-        lock          locked as long as the slot's keeper lives, whoever started it and whatever died since
+        lock          locked as long as the slot's keeper lives, whatever started it and whatever died since
         started.json  written durably before the keeper is started: a slot that has it is never started again
         keeper.json   the keeper's pid and start time, written by the keeper
         terminate     the end was asked for, and when
@@ -129,7 +129,7 @@ class Slot:
         return _time(self.path / "terminate")
 
     def mark_gone(self, now: float) -> None:
-        # Somebody who marked it before us may have removed it already.
+        # A process that marked it before us may have removed it already.
         with suppress(FileNotFoundError):
             write(self.path / "gone", {"at": now})
 
@@ -142,7 +142,7 @@ class Slot:
             directory.mkdir(mode=0o700, exist_ok=True)
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            # Waits at most for somebody who is just looking whether it is locked.
+            # Waits at most for a process that is just looking whether it is locked.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         except BaseException:
             os.close(descriptor)
@@ -150,17 +150,22 @@ class Slot:
         return descriptor
 
     def locked(self) -> bool:
-        try:
-            descriptor = os.open(self.path / "lock", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
+        return is_locked(self.path / "lock")
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock of this file. A file that is not there has none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
         return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 class Tree:

@@ -23,7 +23,7 @@ from muster.integrations.kvm import guest_identity, snapshots
 from muster.integrations.kvm.doctor import _snapshots
 from muster.integrations.kvm.provider import KvmProvider
 from muster.integrations.kvm.qemu import Hardware
-from muster.integrations.kvm.snapshots import Recipe, Snapshots, identity, nobody, reports, snapshots_of
+from muster.integrations.kvm.snapshots import Recipe, Snapshots, identity, no_identity, reports, snapshots_of
 from muster.integrations.kvm.tables import QEMU, TEMPLATE, Accelerator, KvmSpec
 from muster.slots.processes import running
 from muster.testing.provider_contract import asking, ids
@@ -207,7 +207,7 @@ async def test_a_host_without_the_program_for_disks_boots_machines_and_says_how_
 
 
 def test_identities_have_one_size_so_that_a_guest_reads_all_of_each() -> None:
-    sizes = {len(nobody("x")), len(identity("l-" + "0" * 24 + ".999999", now=1e10 / 3, secret="s" * 43))}
+    sizes = {len(no_identity("x")), len(identity("l-" + "0" * 24 + ".999999", now=1e10 / 3, secret="s" * 43))}
     assert sizes == {guest_identity.SIZE}
 
 

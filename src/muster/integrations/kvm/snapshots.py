@@ -9,7 +9,6 @@ If one of these changes, there is no snapshot under the new key, and the maker r
 without a snapshot boots, so nothing here may stop a launch.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -28,7 +27,7 @@ from muster.integrations.kvm import guest_identity, snapshot_maker
 from muster.integrations.kvm.guest_identity import SIZE
 from muster.integrations.kvm.qemu import Hardware, mac_of
 from muster.integrations.kvm.tables import Accelerator
-from muster.slots.tree import read, write
+from muster.slots.tree import is_locked, read, write
 
 _ENTROPY = 64
 
@@ -40,7 +39,7 @@ def identity(machine: str, *, now: float, secret: str = "") -> bytes:
     return _padded(content | ({"secret": f"{machine}:{secret}"} if secret else {}))
 
 
-def nobody(name: str) -> bytes:
+def no_identity(name: str) -> bytes:
     """Return what a machine reads that waits for its identity."""
     return _padded({"mac": mac_of(name)})
 
@@ -137,7 +136,7 @@ class Snapshots:
         """Start a maker, unless there is no use; return its pid, which is a child of this process."""
         path = self._path(recipe)
         failed = read(path / "failed.json") or {}
-        if _is_made(path.parent) or now - failed.get("at", 0.0) < RETRY:
+        if is_locked(path.parent / "lock") or now - failed.get("at", 0.0) < RETRY:
             return None
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._forget_unused(path.parent, now)
@@ -147,7 +146,7 @@ class Snapshots:
             write(path / "failed.json", {**_manifest(recipe), "why": why, "at": now})
             return None
         (path / "start").write_text(recipe.script, encoding="utf-8")
-        (path / "nobody").write_bytes(nobody(path.name))
+        (path / "waiting").write_bytes(no_identity(path.name))
         (path / "trial").write_bytes(identity(f"trial-{path.name}", now=now))
         (path / "broken").unlink(missing_ok=True)
         (path / "manifest.json").unlink(missing_ok=True)
@@ -157,7 +156,7 @@ class Snapshots:
     def _forget_unused(self, mine: Path, now: float) -> None:
         """Remove what no launch has used for a week, such as the snapshot of a template that is gone."""
         for group in sorted(self._root.iterdir()):
-            if group != mine and now - group.stat().st_mtime > UNUSED and not _is_made(group):
+            if group != mine and now - group.stat().st_mtime > UNUSED and not is_locked(group / "lock"):
                 shutil.rmtree(group, ignore_errors=True)
 
     def _path(self, recipe: Recipe) -> Path:
@@ -185,21 +184,6 @@ def _trouble(path: Path) -> str:
     return "" if failed is None else str(failed.get("why", ""))
 
 
-def _is_made(group: Path) -> bool:
-    """Whether a maker is at work in this group."""
-    try:
-        descriptor = os.open(group / "lock", os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
 def _manifest(recipe: Recipe) -> dict[str, Any]:
     return {"template": recipe.template, "class": recipe.hardware.size.name}
 
@@ -207,7 +191,7 @@ def _manifest(recipe: Recipe) -> dict[str, Any]:
 def _plan(recipe: Recipe, path: Path, tool: str) -> dict[str, Any]:
     spec, disk, start = recipe.hardware.spec, path / "disk.qcow2", path / "start"
     boot = recipe.hardware.command(
-        name=path.name, disk=f"file={disk},format=qcow2", start=start, identity=path / "nobody"
+        name=path.name, disk=f"file={disk},format=qcow2", start=start, identity=path / "waiting"
     )
     trial = recipe.hardware.command(
         name=f"trial-{path.name}", disk=Snapshot(path).disk, start=start, identity=path / "trial"
