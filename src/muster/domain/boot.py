@@ -27,7 +27,6 @@ class Phase(StrEnum):
 
     JOINED = "joined"
     BOOT_SCRIPT = "boot_script"
-    FETCH_RUNTIME = "fetch_runtime"
     BOOTED = "booted"
     GIVEN_UP = "given_up"
     """It was failed or condemned before it came up. What follows is the time until it did all the same."""

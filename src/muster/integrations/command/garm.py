@@ -36,7 +36,7 @@ from muster.ports.provider import LaunchRequest
 INTERFACE = "v0.1.0"
 CALL_TIMEOUT = 300.0
 """Some binaries wait for an address before they answer."""
-NOT_FOUND, DUPLICATE = 30, 31
+NOT_FOUND = 30
 SETTINGS = ("image", "flavor", "os_type", "arch", "extra_specs")
 _SPACE = uuid.UUID("5f1a1f0a-53e5-4b0e-9b4e-6d75737465a1")
 _NO_RUNNER = "#!/bin/bash\nexit 0\n"

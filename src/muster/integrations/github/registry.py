@@ -23,7 +23,7 @@ GROUPS_FOR = 600.0
 ACTIVE = ("queued", "in_progress")
 ACTIVE_PAGES = 10
 """Of runs of one kind; GitHub itself lists no more than a thousand."""
-_CREATED, _GONE, _TAKEN, _BUSY = 201, 404, 409, 422
+_GONE, _TAKEN, _BUSY = 404, 409, 422
 
 
 class GitHubRegistry:
