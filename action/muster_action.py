@@ -174,7 +174,7 @@ class Server:
 
 
 class Stays(urllib.request.HTTPRedirectHandler):
-    """Follows nobody: a POST would become a GET on the way, and the token would go along to another host."""
+    """Follow no redirect: a POST would become a GET, and the token would go to another host."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None

@@ -278,7 +278,7 @@ class Cloud:
         versions = self._template(given["LaunchTemplateName"])
         if "$Latest" in given.get("Versions", ()):
             versions = versions[-1:]
-        # Without the data: nobody here reads it, and its blocks are named otherwise in an answer.
+        # Without the data: no caller reads it, and its blocks are named otherwise in an answer.
         shown = [{k: v for k, v in each.items() if k != "LaunchTemplateData"} for each in versions]
         return {"LaunchTemplateVersions": shown}
 

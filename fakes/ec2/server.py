@@ -113,7 +113,7 @@ class FakeEc2:
         self.calls.clear()
         self._loop.call_soon_threadsafe(self._released.clear)
 
-    # --- for whoever tests ------------------------------------------------------------------------
+    # --- for tests ---------------------------------------------------------------------------------
 
     def instances(self, *, there: bool = True) -> list[Instance]:
         return self.do(lambda: [each for each in self.cloud.instances.values() if each.there or not there])

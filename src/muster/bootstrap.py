@@ -68,7 +68,7 @@ class Bootstrap:
         first = self._config.templates or ((DEFAULT,) if needed else ())
         actor = BY_CONFIG if self._config.templates else BY_SERVER
         for spec in first:
-            # What the store has was applied by somebody: only `muster apply` and a reload change it.
+            # What the store has was applied by a person: only `muster apply` and a reload change it.
             if spec.name not in known:
                 await desk.apply(spec, actor=actor)
         for template in await desk.renew(actor=BY_START):

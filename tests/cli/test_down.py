@@ -51,7 +51,7 @@ def test_down_ends_nodes_whose_server_was_killed(held: tuple[Site, Terminal]) ->
     site._child.wait()
     assert locked(site.directory) >= 2
     refused = terminal.typed("down")
-    assert refused.code == 2 and "no server knows for whom" in refused.err
+    assert refused.code == 2 and "no server knows their runs" in refused.err
     done = terminal.muster("down", "--yes", "-o", "json").json
     assert done["server"] == "not running" and done["nodes_ended"] >= 2 and done["left"] == 0
     assert locked(site.directory) == 0 and processes_of(site.directory) == []

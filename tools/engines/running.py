@@ -105,7 +105,7 @@ class Engine:
         # One that was killed leaves these, and a containerd that died with it is a zombie for a while.
         for left in (self.socket, self.root / "pid", self.root / "exec/containerd/containerd.pid"):
             left.unlink(missing_ok=True)
-        # Nobody's child: whoever closes it need not be who started it.
+        # It is no child: the process that closes it need not be the one that started it.
         started = subprocess.run(  # noqa: S603
             ["/bin/sh", "-c", 'setsid "$@" >>log 2>&1 </dev/null & echo $!', "sh", *self._argv()],
             cwd=self.root,

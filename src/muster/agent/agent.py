@@ -608,7 +608,7 @@ class Turn:
     def order(self) -> None:
         d = self.s.desired
         here = d.directive in ("attach", "stay") and self.s.attached == d.assignment
-        if here and not self.s.moving:  # told to stay: somebody looks at what failed
+        if here and not self.s.moving:  # told to stay: a person looks at what failed
             for order in d.commands:
                 self.take(order, order["id"], bool(order.get("cancel")))
         for c in self.s.commands.values():
@@ -824,7 +824,7 @@ class Job:
 
     def drop(self) -> None:
         for path in (self.path, self.path + ".tgz", self.path + ".in"):
-            wipe(path)  # by whoever comes first: what told its end, or detaching
+            wipe(path)  # by what comes first: what told its end, or detaching
 
 
 class Link:
@@ -1373,7 +1373,7 @@ class Agent:
 
     def do_detach(self, e: Detach) -> None:
         job = self.jobs.get(e.assignment)
-        if job:  # a word first: it may have somebody to tell
+        if job:  # a signal that it can catch first: it may have to say goodbye
             self.do_killcommand(KillCommand(e.assignment, False))
             job.over.wait(GRACE)
         while not self.cleared(e.assignment):

@@ -257,7 +257,7 @@ class Terminal:
         except BlockingIOError:
             return
         except OSError:
-            done = len(self.inbox)  # nobody reads it any more
+            done = len(self.inbox)  # its reader is gone
         self.inbox, self.written = self.inbox[done:], self.written + done
 
     def flush(self, link: Any) -> None:

@@ -40,7 +40,7 @@ class Telemetry:
         self._troubles: dict[str, float] = {}
         """When each trouble of the store was logged last."""
         self._others: dict[str, tuple[CallWindow, Culprit]] = {}
-        """Whom this replica calls, and where the cause is when that fails."""
+        """What this replica calls, and where the cause is when that fails."""
 
     # --- gathered ---------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class WatchedProvider:
         try:
             result = await call
         except asyncio.CancelledError:
-            # Whoever waited gave up: a call that takes longer than it may is no good sign either.
+            # The caller gave up: a call that takes longer than it may is no good sign either.
             seconds = time.perf_counter() - began
             late = TimeoutError(f"no answer to {verb} within {seconds:.0f} s")
             self._note(verb, seconds, late if seconds >= self.call_timeout / 2 else None)

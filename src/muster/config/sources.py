@@ -109,7 +109,7 @@ def _built(found: Mapping[Key, SourcedValue], known: Installed, path: Path | Non
             elif key[0] == CLASSES:
                 _take_named(key, each, sizes, CLASS)
             elif key[0] in known.broken:
-                continue  # nobody can check it; a template that uses it is refused
+                continue  # no integration can check it; a template that uses it is refused
             elif key[0] in known.tables:
                 _take_table(key, each, sections[key[0]], known.tables[key[0]])
             elif key[:1] == ("limits",) and key[1:2] and key[1] in boots:

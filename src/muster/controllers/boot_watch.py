@@ -176,7 +176,7 @@ class BootWatch:
         try:
             await self._store.apply(change)
         except Conflict:
-            return  # it moved on: it booted, or somebody else judged it
+            return  # it moved on: it booted, or another replica judged it
 
     async def _operation(self, node: Node) -> Operation | None:
         if node.operation_id is None:

@@ -77,7 +77,7 @@ class ClusterOrphans:
         try:
             await self._desk.reclaim(record)
         except Conflict:
-            return  # somebody else did, or its name lives again: the next round sees
+            return  # another replica did, or its name lives again: the next round sees
         logger.warning(
             "deleting a cluster whose record says deleted",
             extra={"provider": provider.name, "cluster": record.id},

@@ -56,4 +56,4 @@ class OverdueOperations:
         try:
             await self._failsafe.end(seized, late, self._ports.ids.new("err"))
         except Conflict:
-            return  # it moves, so somebody works on it; the next look tells
+            return  # it moves, so a replica works on it; the next look tells

@@ -118,4 +118,4 @@ class PoolKeeper:
         try:
             await self._store.apply(change)
         except Conflict:
-            return  # the node moved: somebody claimed or condemned it
+            return  # the node moved: another writer claimed or condemned it

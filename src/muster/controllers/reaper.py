@@ -105,7 +105,7 @@ class Reaper:
             await self._end(node, detail)
 
     async def _end(self, node: Node, detail: str = "") -> None:
-        with suppress(Conflict):  # somebody else confirmed it
+        with suppress(Conflict):  # another replica confirmed it
             await self._store.apply(nodes.confirm_gone(node, now=self._ports.clock.now(), detail=detail))
         self._gone[node.id] = True
 

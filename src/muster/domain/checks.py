@@ -55,7 +55,7 @@ def text(field: str, value: object, *, longest: int = RUN_MAX) -> str:
 
 
 def whole(field: str, value: object, *, least: int, most: int) -> int:
-    # bool is an int in Python, and "3" is not: both are somebody's mistake.
+    # bool is an int in Python, and "3" is not: both are mistakes of the caller.
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InvalidRequest(field, value, f"must be a whole number from {least} to {most}")
     return value

@@ -280,7 +280,7 @@ def truncated(command: Command, *, kept: int) -> Command | None:
 LOST_EXIT = 125
 """What a lost command counts as where an exit code is needed."""
 OVERRUN_EXIT = 124
-"""The same of one that was ended because it, or its run, took too long."""
+"""The same of one that took too long, or whose run did."""
 _OVERRUN = (Reason.MAX_RUNTIME, Reason.DEADLINE_EXCEEDED)
 SIGNAL_BASE = 128
 

@@ -455,8 +455,8 @@ def max_boot(template: TemplateSpec, limits: Limits) -> float:
 
 
 OVERDUE_AFTER = 600.0
-"""Seconds past its deadline after which an operation is ended from outside. Giving nodes back takes at most
-180 of them."""
+"""Seconds past its deadline after which a replica ends an operation from outside. Giving nodes back takes
+at most 180 of them."""
 OVERDUE_AFTER_CLUSTER = 6 * 3600.0
 """What a failed create has made is undone past its deadline, for as long as the cloud takes."""
 

@@ -120,7 +120,7 @@ class Silence:
     since: float
     """Its last sign of life."""
     given_up_at: float
-    """When it is condemned, unless it answers before."""
+    """When Muster gives it up, unless it answers before."""
 
 
 def silence(vitals: Vitals, *, now: float, observing_since: float, limits: Limits) -> Silence | None:

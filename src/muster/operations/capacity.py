@@ -119,4 +119,4 @@ class Capacity:
                 )
             )
         except Conflict:
-            return  # somebody took it meanwhile; the next look counts again
+            return  # another write took it meanwhile; the next look counts again

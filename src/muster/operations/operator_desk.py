@@ -46,7 +46,7 @@ class OperatorDesk:
         return await self._guarded(node_id, change, actor)
 
     async def drain(self, node_id: NodeId, *, actor: str = "") -> Node:
-        """Mark a node as draining: no run claims it again, and it is condemned once it is free."""
+        """Mark a node as draining: no run claims it again, and it ends once it is free."""
 
         def change(node: Node, now: float) -> NodeChange | None:
             return None if node.drain or node.state in _OVER else nodes.drained(node, now=now)

@@ -107,7 +107,7 @@ class TemplateDesk:
                     await self._store.apply_template(spec, now=now, actor=actor, over=template.version)
                 )
             except Conflict:
-                continue  # somebody applied it anew, with an outfit
+                continue  # it was applied anew, with an outfit
         return renewed
 
     def _outfitted(self, spec: TemplateSpec) -> TemplateSpec:

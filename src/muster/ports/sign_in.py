@@ -73,7 +73,7 @@ class SignInProvider(Protocol):
     async def person(self, code: str, challenge: Challenge, *, issuer: str | None) -> Person:
         """Exchange the code of an answer for the person who signed in. `issuer`: what the answer names.
 
-        Raises Unproven for an answer that proves nothing, Uncovered for a person whom no rule covers, and
+        Raises Unproven for an answer that proves nothing, Uncovered for a person that no rule covers, and
         NotYet if the provider is not available.
         """
         ...

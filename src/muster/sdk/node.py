@@ -191,7 +191,7 @@ class Node:
             return
         before = signal.getsignal(signal.SIGTERM)
         if before is signal.SIG_IGN or before is None:
-            return  # somebody wants no SIGTERM, or handles it outside of Python
+            return  # the app wants no SIGTERM, or handles it outside of Python
         self._before = before
         self._pid = os.getpid()
         signal.signal(signal.SIGTERM, self._terminated)

@@ -172,7 +172,7 @@ class Session:
                     self._beat_for_ever(link)
                 return
             except Exception:
-                # Out of files or memory, or a bug of ours: no reason to end somebody's app, or to give up.
+                # Out of files or memory, or a bug of ours: no reason to end the app, or to give up.
                 logger.exception("cannot be a node just now; trying again soon")
             if self._leave_by is not None:
                 return

@@ -4,7 +4,7 @@ This module owns how old an answer may be. A replica that is `alone` on its stor
 what a commit changed, and the lists that it may have changed. Where replicas share a store, only what seldom
 changes is kept. A replica that changes
 any of it wakes the others (ACCESS), and they forget it. If that wake-up is lost, the others forget settings
-and API tokens after SETTLED seconds, and whom a node's token speaks for after SPEAKER seconds.
+and API tokens after SETTLED seconds, and the node of a node's token after SPEAKER seconds.
 
 No answer from memory decides: the store guards every write. A write that was refused, or whose end is
 unknown, drops all records, so that the next read is new.
@@ -354,7 +354,7 @@ class CachedStore:
     def _operation_changed(self, written: Written) -> None:
         operation = written.record
         if "queued_since" in written.draft.changes and written.draft.name != "submitted":
-            self._views.clear()  # who stands before whom
+            self._views.clear()  # their order may have changed
         if not isinstance(operation, Operation):
             self._forget_operations((OperationId(written.draft.entity_id),))
             return

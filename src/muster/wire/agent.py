@@ -234,7 +234,7 @@ class CommandReport(AgentMessage):
     exit_code: int | None = None
     signal: int | None = None
     timed_out: bool = False
-    """It was ended because its timeout was over."""
+    """The node ended it because its timeout was over."""
     traffic: Traffic | None = None
     """Of a terminal: the bytes that went through it."""
 

@@ -69,7 +69,7 @@ class Creation:
         except Refused as error:
             if error.reason is not Reason.REGION_MISMATCH:
                 raise
-            # Somebody made it just now, elsewhere. It is taken as it is, like one that was there before.
+            # Another program made it just now. It is taken as it is, like one that was there before.
             return SOON
         return AT_ONCE
 
@@ -119,7 +119,7 @@ class Creation:
         try:
             token = await work.call(self._azure.create(order))
         except NameInUse:
-            return SOON  # ours of an earlier try, or somebody's: look
+            return SOON  # ours of an earlier try, or not ours: look
         except (Throttled, Refused) as error:
             await work.remember(answered=True)
             if isinstance(error, GroupMissing) and decisions.group_is_new(work.at):

@@ -27,7 +27,7 @@ class Result:
     """What became of one call."""
 
     status: int | None
-    """The exit status; negative: the signal. None: the call was ended at its time limit."""
+    """The exit status; negative: the signal. None: Muster ended the call at its time limit."""
     output: bytes
     errors: str
     """The end of what it wrote to standard error."""

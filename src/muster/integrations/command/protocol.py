@@ -89,7 +89,7 @@ class Asked(Shape, frozen=True, kw_only=True):
     protocol: Literal[1] = 1
     installation: str
     timeout_seconds: float
-    """The call is ended after this time."""
+    """Muster ends the call after this time."""
     config: Mapping[str, Any]
     """The table [command.NAME.config] of the server's settings."""
 

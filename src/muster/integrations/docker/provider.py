@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 STOPPING_WITHIN = body.GRACE + 20.0
 TRIES = 5
-"""Looks at a container that changes its state while it is ended."""
+"""Looks at a container that changes its state while Muster ends it."""
 HEARD_WITHIN = 2.0
 """Seconds after which an engine that stops a container has surely heard: it goes on by itself."""
 

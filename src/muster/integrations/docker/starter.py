@@ -191,7 +191,7 @@ class Starter:
         try:
             await engine.post(path_of("containers", made, "start"))
         except EngineError as error:
-            # What is missing may be the container, which somebody removed; or a network that it names.
+            # What is missing may be the container, removed by hand; or a network that it names.
             if error.missing and not await self._there(engine, made):
                 return
             await self._failed(engine, machine, "start", error, failure=True)

@@ -38,7 +38,7 @@ class EngineConfig:
     ca: Path | None = None
     cert: Path | None = None
     key: Path | None = None
-    """For https: whom to trust, and how Muster proves itself. Without them, the system's authorities."""
+    """For https: the trusted authority, and how Muster proves itself. Without them: those of the system."""
     network: str = ""
     """For templates that name none. Empty: the engine's default."""
     server_url: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ proof:
 
     fate `ended`                       gone, as the fate says, whatever is left of a container
     container                          the container's state
-    no container, fate `made`          gone: it could not start, or somebody removed it
+    no container, fate `made`          gone: it could not start, or was removed by hand
     no container, no fate              pending: its container is still to be made
 """
 

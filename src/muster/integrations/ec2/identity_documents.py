@@ -1,7 +1,7 @@
 """Signed identity documents: CMS signed data, as EC2's metadata service gives it, checked against one key.
 
 Pure. Reads just enough of BER (AWS writes lengths that end by a mark) to find the one signer's signature and
-what it covers. Certificates inside the message are ignored: whom to believe is configured, never sent.
+what it covers. Certificates inside the message are ignored: the trusted ones are configured, never sent.
 """
 
 import json

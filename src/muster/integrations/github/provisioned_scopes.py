@@ -1,4 +1,4 @@
-"""Remember for whom runners were provisioned: where they may be registered, and under which labels.
+"""Remember where runners that were provisioned may be registered, and under which labels.
 
 Reads a bounded number of provisions per look, from the newest back to the oldest, and remembers them. A
 restart reads them again. Owns nothing.

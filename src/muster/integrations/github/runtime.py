@@ -163,8 +163,7 @@ class GitHubRuntime(NodeRuntime):
             raise Uncertain(f"cannot remove runner {runner.name}: GitHub takes it for busy")
 
     def _user(self, spec: TemplateSpec) -> str:
-        """As whom its runners run; empty: as whom the agent runs, which is all that a node which shares its
-        machine with others can do."""
+        """Return the user of its runners. Empty: the agent's own user, where nodes share a machine."""
         return "" if spec.provider in self._shared else USER
 
     def _name(self, node: Node) -> str:

@@ -102,7 +102,7 @@ def _together(config: GitHubConfig) -> None:
             "webhook_secret_file", "…", "and MUSTER_GITHUB_WEBHOOK_SECRET exclude each other"
         )
     if config.app_id and (config.token or config.token_file):
-        rule = "and a token exclude each other: choose as whom to speak to GitHub"
+        rule = "and a token exclude each other: give GitHub one identity"
         raise InvalidRequest("app_id", config.app_id, rule)
 
 

@@ -1,7 +1,7 @@
 """Decide the role of a person from what the provider says of them.
 
 A rule gives a role to groups, to verified e-mail addresses, or to everyone (`*`). A person gets the role with
-the most rights among the rules that fit. A person whom no rule fits gets none.
+the most rights among the rules that fit. A person without a fitting rule gets none.
 """
 
 from collections.abc import Mapping, Sequence

@@ -48,7 +48,7 @@ def down(
         return
     active = _active(server) if served else before
     if active:
-        whose = "are used by runs" if served else "run, and no server knows for whom"
+        whose = "are used by runs" if served else "run, and no server knows their runs"
         confirm(f"{counted(active, 'node')} {whose}. They will be terminated.", yes=yes)
     if served:
         _end_by_server(server)

@@ -129,7 +129,7 @@ class Launches:
 
     def _adopt(self, write: Write, machines: Sequence[Node], *, now: float) -> None:
         for node in machines:
-            # Somebody recorded it in this moment: it is left as it is, and the rest is tried again.
+            # Another replica recorded it in this moment: it is left as it is, and the rest is tried again.
             self._nodes.adopt(write, node, now=now, refused=lambda _item: Again())
 
     def _change(self, write: Write, before: Launch, after: Launch, *, made: int) -> None:

@@ -22,11 +22,11 @@ _RACES = (
     Retry,
     errors.SerializationFailure,
     errors.DeadlockDetected,
-    # Two inserted the same at once. Whoever lost finds it there when it looks again.
+    # Two inserted the same at once. The loser finds it there when it looks again.
     errors.UniqueViolation,
 )
 _GONE = (
-    # Whoever stood still in a transaction wakes without it. psycopg may not have noticed the end yet.
+    # A process that stood still in a transaction wakes without it. psycopg may not have noticed the end yet.
     errors.IdleInTransactionSessionTimeout,
     # A primary that was demoted: the address may lead to another by now.
     errors.ReadOnlySqlTransaction,
