@@ -5,9 +5,9 @@ import { type Key, type ReactNode, useEffect, useRef, useState } from "react";
 const AROUND = 8;
 
 export function useNarrow(): boolean {
-  const [narrow, setNarrow] = useState(() => matchMedia("(max-width: 760px)").matches);
+  const [narrow, setNarrow] = useState(() => matchMedia("(max-width: 860px)").matches);
   useEffect(() => {
-    const query = matchMedia("(max-width: 760px)");
+    const query = matchMedia("(max-width: 860px)");
     const changed = () => setNarrow(query.matches);
     query.addEventListener("change", changed);
     return () => query.removeEventListener("change", changed);
