@@ -59,7 +59,7 @@ describe("creates that failed", () => {
   test("are listed with their reason, and are no cluster", async () => {
     site.answers("/operations", () => Response.json({ items: [create("a", "failed")], next: null }));
     await act(async () => void render(<Clusters />));
-    expect((await screen.findByTestId("failed-create")).textContent).toContain("no room for a");
+    expect((await screen.findByTestId("failed-create")).textContent).toContain("No room for a");
     expect(screen.getByTestId("failed-create").textContent).toContain("ask for a larger quota");
     expect(screen.queryByTestId("cluster")).toBeNull();
   });

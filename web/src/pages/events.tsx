@@ -3,13 +3,13 @@
 import { useMemo, useState } from "react";
 import { ENTITIES, type FeedEvent } from "../api/types";
 import { useConnection, useRecent } from "../live/history";
-import { routine, Subject, titled, told, toneOfEvent } from "../parts/events";
+import { routine, Subject, titled, Told, told, toneOfEvent } from "../parts/events";
 import { Filter, Search, Switch } from "../parts/filters";
 import { Icon } from "../parts/icons";
 import { Empty, Loading } from "../parts/states";
 import { SavedFilters } from "../parts/saved";
 import { Cell, useNarrow, VirtualTable } from "../parts/virtual";
-import { Ago, By } from "../parts/words";
+import { At } from "../parts/words";
 import { useAddress } from "../routing/router";
 import { counted } from "../words/names";
 
@@ -90,7 +90,7 @@ export function Events() {
           {(event) => (
             <>
               <Cell name="when">
-                <Ago at={event.at} />
+                <At at={event.at} />
               </Cell>
               <Cell name="about">
                 <Subject event={event} />
@@ -99,13 +99,7 @@ export function Events() {
                 <span className="event-name">{titled(event)}</span>
               </Cell>
               <Cell name="what">
-                <bdi title={told(event)}>{told(event)}</bdi>
-                {event.actor && (
-                  <span className="faint">
-                    {" · "}
-                    <By who={event.actor} />
-                  </span>
-                )}
+                <Told event={event} />
               </Cell>
             </>
           )}

@@ -16,7 +16,7 @@ import { Filter } from "../parts/filters";
 import { SavedFilters } from "../parts/saved";
 import { Empty, Loading, NotFound, Shown, Trouble } from "../parts/states";
 import { Refused } from "../api/client";
-import { Ago, Badge, Elapsed, Name, NodeLink, OperationLink, TemplateLink } from "../parts/words";
+import { Ago, Badge, Elapsed, Name, NodeLink, OperationLink, Prose, TemplateLink } from "../parts/words";
 import { Link, to, useAddress } from "../routing/router";
 import { capital, counted, plain } from "../words/names";
 import { took } from "../words/time";
@@ -107,8 +107,12 @@ function Unserved({ summary }: { summary: JobSummary }) {
           <li key={each.cause} data-cause={each.cause}>
             <strong className="line-count figures tone-warning">{each.count}</strong>
             <span className="line-words">
-              <strong>{capital(each.text)}</strong>
-              <span className="faint">{capital(each.advice)}</span>
+              <strong>
+                <Prose>{capital(each.text)}</Prose>
+              </strong>
+              <span className="faint">
+                <Prose>{capital(each.advice)}</Prose>
+              </span>
               <span className="line-links faint">
                 oldest <Link href={to("jobs", each.example)}>{each.example}</Link>
               </span>
@@ -254,9 +258,13 @@ export function JobPage({ id }: { id: string }) {
       {job.why && (
         <section className="failed card tone-warning" aria-label="Why it is not served" data-testid="job-why">
           <p className="failed-message">
-            <bdi>{capital(job.why)}</bdi>
+            <Prose>{capital(job.why)}</Prose>
           </p>
-          {job.advice && <p>{capital(job.advice)}</p>}
+          {job.advice && (
+            <p>
+              <strong>What to do:</strong> <Prose>{job.advice}</Prose>
+            </p>
+          )}
         </section>
       )}
       <Card title="About">

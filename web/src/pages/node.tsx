@@ -285,7 +285,7 @@ function ConsoleTail({ node, path }: { node: Node; path: string }) {
 function History({ read }: { read: Read<readonly FeedEvent[]> }) {
   return (
     <Card title="Events" side={<span className="faint">newest first</span>}>
-      <Shown read={read}>{(events) => <EventList events={[...events].reverse()} about={false} />}</Shown>
+      <Shown read={read}>{(events) => <EventList events={[...events].reverse()} />}</Shown>
     </Card>
   );
 }

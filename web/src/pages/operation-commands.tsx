@@ -6,7 +6,8 @@ import { useResource } from "../live/resource";
 import { Card } from "../parts/facts";
 import { CommandOutput } from "../parts/output";
 import { Shown } from "../parts/states";
-import { Badge, Elapsed, NodeLink } from "../parts/words";
+import { Badge, Lasted, NodeLink } from "../parts/words";
+import { commandLine } from "../words/command-line";
 import { plain } from "../words/names";
 
 const MOST = 500;
@@ -60,9 +61,9 @@ function Listed({ commands, again }: { commands: readonly Command[]; again: stri
         <table className="plain-table">
           <thead>
             <tr>
-              <th>Ended</th>
+              <th>Status</th>
               <th>Node</th>
-              <th>Took</th>
+              <th className="wide">Took</th>
               <th>Output</th>
               <th className="wide">Command</th>
             </tr>
@@ -78,7 +79,7 @@ function Listed({ commands, again }: { commands: readonly Command[]; again: stri
                 <td>
                   {each.ordinal} <NodeLink id={each.node_id} />
                 </td>
-                <td>{each.started_at && <Elapsed since={each.started_at} until={each.ended_at} />}</td>
+                <td className="wide">{each.started_at && <Lasted since={each.started_at} until={each.ended_at} />}</td>
                 <td>
                   <button
                     type="button"
@@ -91,7 +92,7 @@ function Listed({ commands, again }: { commands: readonly Command[]; again: stri
                   </button>
                 </td>
                 <td className="wide cell-words mono">
-                  <bdi title={each.argv.join(" ")}>{each.argv.join(" ")}</bdi>
+                  <bdi title={commandLine(each.argv)}>{commandLine(each.argv)}</bdi>
                 </td>
               </tr>
             ))}

@@ -13,7 +13,7 @@ import { Card, Fact, Facts } from "../parts/facts";
 import { FailureCard } from "../parts/failure";
 import { Loading, NotFound, Shown, Trouble } from "../parts/states";
 import { StepTimeline } from "../parts/steps";
-import { Ago, Countdown, Elapsed, Name, OperationLink, StatusBadge, TemplateLink } from "../parts/words";
+import { Ago, By, Countdown, Name, OperationLink, StatusBadge, TemplateLink } from "../parts/words";
 import { Link } from "../routing/router";
 import { capital, ended, plain } from "../words/names";
 import { given } from "../words/time";
@@ -54,9 +54,11 @@ export function OperationPage({ id }: { id: string }) {
         </div>
       </header>
       {read.error && <Trouble error={read.error} retry={read.refresh} />}
-      <Banner operation={operation} detailed={false} />
-      {operation.error && <FailureCard error={operation.error} />}
-      {!over && <Waiting id={id} />}
+      {/* The table of its nodes tells what became of them since. */}
+      <Banner operation={operation} detailed={false} parts={!over || nodes.length === 0} />
+      {operation.status === "cancelled" && <Cancelled events={history.data ?? []} />}
+      {operation.status === "failed" && operation.error && <FailureCard error={operation.error} />}
+      {operation.status === "queued" && <Waiting id={id} />}
       <div className="columns">
         <div className="column">
           <Card title="Steps">
@@ -65,7 +67,7 @@ export function OperationPage({ id }: { id: string }) {
           <Members operation={operation} nodes={nodes} />
           {(operation.kind === "run" || operation.kind === "provision") && <Commands operation={operation} />}
           <Card title="Events" side={<span className="faint">newest first</span>}>
-            <Shown read={history}>{(events) => <EventList events={[...events].reverse()} about={false} />}</Shown>
+            <Shown read={history}>{(events) => <EventList events={[...events].reverse()} />}</Shown>
           </Card>
         </div>
         <div className="column">
@@ -111,7 +113,18 @@ export function retryOf(operation: Operation): string {
   return `/operations/${encodeURIComponent(operation.operation_id)}?${query}`;
 }
 
-/** Only what the banner doesn't say: for how long, the place in the queue, and when it is over. */
+/** Who wanted it so. What one can do then is beside it: Retry. */
+function Cancelled({ events }: { events: readonly FeedEvent[] }) {
+  const actor = events.find((event) => event.name === "cancel_requested")?.actor;
+  if (!actor) return null;
+  return (
+    <p className="why faint" data-testid="cancelled-by">
+      Cancelled <By who={actor} />
+    </p>
+  );
+}
+
+/** Only what the banner doesn't say: the place in the queue, and when waiting is over. */
 function Waiting({ id }: { id: string }) {
   const read = useResource<Why>(`/operations/${encodeURIComponent(id)}/why`, {
     on: (event) => event.entity_id === id,
@@ -121,9 +134,8 @@ function Waiting({ id }: { id: string }) {
   if (!why?.waits_for) return null;
   return (
     <p className="why faint" data-testid="why">
-      Waiting for <Elapsed since={why.since} />
-      {typeof why.position === "number" && ` · place ${why.position} in the queue`} ·{" "}
-      <Countdown until={why.until} ahead="fails in " over="deadline passed" />
+      {typeof why.position === "number" && `Place ${why.position} in the queue · `}
+      <Countdown until={why.until} ahead="gives up in " over="deadline passed" />
     </p>
   );
 }
@@ -142,7 +154,7 @@ function About({ operation }: { operation: Operation }) {
           <bdi className="mono name">{operation.operation_id}</bdi>
         </Fact>
         <Fact name="Template">{operation.template && <TemplateLink name={operation.template} />}</Fact>
-        <Fact name="Of">{of && <OperationLink id={of} full />}</Fact>
+        <Fact name="Provision">{of && <OperationLink id={of} full />}</Fact>
         <Fact name="Nodes asked for">{operation.detail?.count ?? number("count")}</Fact>
         <Fact name="Owner">{typeof asked["owner"] === "string" && <Name>{asked["owner"]}</Name>}</Fact>
         <Fact name="Class">{typeof asked["resource_class"] === "string" && asked["resource_class"]}</Fact>
@@ -162,7 +174,9 @@ function About({ operation }: { operation: Operation }) {
         </Fact>
         <Fact name="Waits for room up to">{patience !== null && patience > 0 && given(patience)}</Fact>
         <Fact name="May run for">{runtime !== null && given(runtime)}</Fact>
-        <Fact name="Result">{operation.result && <bdi>{operation.result}</bdi>}</Fact>
+        <Fact name="Result">
+          {operation.result && operation.result !== operation.message && <bdi>{operation.result}</bdi>}
+        </Fact>
       </Facts>
     </Card>
   );

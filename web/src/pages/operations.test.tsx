@@ -106,3 +106,29 @@ test("a run shows its own commands, not those of an earlier run of the same name
   expect(await screen.findByText("mine")).toBeDefined();
   expect(screen.queryByText("theirs")).toBeNull();
 });
+
+test("an operation that was cancelled says by whom, and is no failure", async () => {
+  const error = { code: "operation_cancelled", reason: "cancelled", message: "the provision was cancelled" };
+  const over = operation({
+    operation_id: "op-1",
+    status: "cancelled",
+    error: error as never,
+    ended_at: "2026-05-04T09:31:00Z",
+  });
+  site.answers("/operations/op-1", () => Response.json(over));
+  site.answers("/operations/op-1/nodes", () => Response.json({ items: [], next: null }));
+  const told = event({ entity: "operation", entity_id: "op-1", name: "cancel_requested", actor: "Ada (tok-1)" });
+  site.answers("/events", () => Response.json({ items: [told], next: null }));
+  render(<OperationPage id="op-1" />);
+  expect((await screen.findByTestId("cancelled-by")).textContent).toBe("Cancelled by Ada");
+  expect(screen.queryByTestId("operation-error")).toBeNull();
+});
+
+test("the nodes of an operation that is over are told once, as they are now", async () => {
+  const over = operation({ operation_id: "op-1", status: "failed", ended_at: "2026-05-04T09:31:00Z" });
+  site.answers("/operations/op-1", () => Response.json(over));
+  site.answers("/operations/op-1/nodes", () => Response.json({ items: [node({ state: "terminated" })], next: null }));
+  render(<OperationPage id="op-1" />);
+  expect((await screen.findByTestId("members")).textContent).toContain("terminated");
+  expect(screen.queryAllByTestId("chip")).toEqual([]);
+});

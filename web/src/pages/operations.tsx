@@ -8,10 +8,9 @@ import { useMay } from "../parts/act";
 import { Filter, Search } from "../parts/filters";
 import { SavedFilters } from "../parts/saved";
 import { Empty, Shown, Trouble } from "../parts/states";
-import { Ago, Elapsed, Name, OperationLink, StatusBadge, TemplateLink } from "../parts/words";
+import { Ago, Lasted, Name, OperationLink, StatusBadge, TemplateLink } from "../parts/words";
 import { Link, to, useAddress } from "../routing/router";
 import { capital, ended, plain, where } from "../words/names";
-import { took } from "../words/time";
 
 const KINDS = ["provision", "release", "refill", "run", "cluster_create", "cluster_delete"];
 const PAGE = 100;
@@ -38,10 +37,16 @@ export function Operations() {
         {(page) =>
           page.items.length === 0 ? (
             <Empty title={filtered ? "No operation fits these filters" : "No operations yet"}>
-              {!filtered && operator && (
+              {!filtered && (
                 <p>
-                  Ask for nodes with <strong>Provision</strong>, or run{" "}
-                  <code>muster provision --count 1 --run hello</code>.
+                  Provisions, releases, refills and runs are listed here.
+                  {operator && (
+                    <>
+                      {" "}
+                      Ask for nodes with <strong>Provision</strong>, or run{" "}
+                      <code>muster provision --count 1 --run hello</code>.
+                    </>
+                  )}
                 </p>
               )}
             </Empty>
@@ -59,7 +64,8 @@ export function Operations() {
 
 function said(operation: Operation): string {
   if (operation.error) return operation.error.message;
-  return ended(operation.status) ? operation.message || where(operation) : where(operation);
+  if (ended(operation.status) || operation.status === "queued") return operation.message || where(operation);
+  return [where(operation), operation.message].filter(Boolean).join(" · ");
 }
 
 function Table({ operations }: { operations: readonly Operation[] }) {
@@ -69,12 +75,12 @@ function Table({ operations }: { operations: readonly Operation[] }) {
         <thead>
           <tr>
             <th>Status</th>
-            <th>Run</th>
+            <th>Operation</th>
             <th className="wide">Template</th>
-            <th className="wide">What it does</th>
+            <th className="wide">Progress</th>
             <th className="wide">Took</th>
             <th>Began</th>
-            <th className="wide">Operation</th>
+            <th className="wide">Id</th>
           </tr>
         </thead>
         <tbody>
@@ -93,13 +99,7 @@ function Table({ operations }: { operations: readonly Operation[] }) {
                 <bdi title={said(each)}>{said(each)}</bdi>
               </td>
               <td className="wide">
-                {each.ended_at ? (
-                  <span className="figures">
-                    {took((Date.parse(each.ended_at) - Date.parse(each.started_at)) / 1000)}
-                  </span>
-                ) : (
-                  <Elapsed since={each.started_at} />
-                )}
+                <Lasted since={each.started_at} until={each.ended_at} />
               </td>
               <td>
                 <Ago at={each.started_at} />

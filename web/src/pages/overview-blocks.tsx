@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useAddress, setQuery } from "../routing/router";
 import type { Change, FailureGroup, Failures, Leftover, Overview, Waiting } from "../api/types";
 import { Card } from "../parts/facts";
-import { Ago, Badge, By, Elapsed, NodeLink, OperationLink, TemplateLink } from "../parts/words";
+import { Ago, Badge, By, Elapsed, NodeLink, OperationLink, Prose, TemplateLink } from "../parts/words";
 import { capital, counted, plain } from "../words/names";
 
 export function WaitingCard({ waiting }: { waiting: Waiting }) {
@@ -118,7 +118,11 @@ function FailureLine({ group }: { group: FailureGroup }) {
             <bdi>{group.detail}</bdi>
           </span>
         )}
-        {group.advice && <span className="faint">{capital(group.advice)}.</span>}
+        {group.advice && (
+          <span className="faint">
+            <Prose>{`${capital(group.advice)}.`}</Prose>
+          </span>
+        )}
         <span className="line-links faint">
           {group.count > 1 && "for example"}
           {group.example_node_id && (

@@ -6,7 +6,7 @@ import type { Acknowledged, FailureGroup, Finding, Overview } from "../api/types
 import { Act } from "../parts/act";
 import { Copy } from "../parts/copy";
 import { ToneSign } from "../parts/icons";
-import { Ago, By, NodeLink, OperationLink, TemplateLink } from "../parts/words";
+import { Ago, By, NodeLink, OperationLink, Prose, TemplateLink } from "../parts/words";
 import { capital } from "../words/names";
 
 const CULPRITS: Record<string, string> = {
@@ -53,12 +53,12 @@ export function Verdict({ overview, refresh }: { overview: Overview; refresh: ()
         <div className="verdict-words" role="status">
           <p className="verdict-text">
             {CULPRITS[verdict.culprit] && <span className="verdict-culprit">{CULPRITS[verdict.culprit]}</span>}
-            <bdi>{verdict.text}</bdi>
+            <Prose>{verdict.text}</Prose>
           </p>
           <Evidence group={behind(verdict, overview)} />
           {(verdict.advice || verdict.about) && (
             <p className="verdict-advice">
-              <bdi>{verdict.advice}</bdi> <About finding={verdict} />
+              <Prose>{verdict.advice}</Prose> <About finding={verdict} />
             </p>
           )}
         </div>
@@ -91,7 +91,11 @@ function Findings({
         <li key={`${finding.code}-${index}`} className={`tone-${finding.tone}`}>
           <ToneSign tone={finding.tone} />
           <span>
-            <bdi>{finding.text}</bdi> <span className="faint">{finding.advice}</span> <About finding={finding} />
+            <Prose>{finding.text}</Prose>{" "}
+            <span className="faint">
+              <Prose>{finding.advice}</Prose>
+            </span>{" "}
+            <About finding={finding} />
             <Evidence group={behind(finding, overview)} />
           </span>
           <Acknowledge finding={finding} refresh={refresh} />
@@ -132,7 +136,7 @@ function Seen({ given, refresh }: { given: readonly Acknowledged[]; refresh: () 
           <li key={finding.id} className={`tone-${finding.tone}`}>
             <ToneSign tone={finding.tone} />
             <span>
-              <bdi>{finding.text}</bdi>{" "}
+              <Prose>{finding.text}</Prose>{" "}
               <span className="faint">
                 <By who={by} />, <Ago at={at} />
               </span>

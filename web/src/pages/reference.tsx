@@ -5,6 +5,7 @@ import { get } from "../api/client";
 import { Copy } from "../parts/copy";
 import { Search } from "../parts/filters";
 import { Empty, Loading, Trouble } from "../parts/states";
+import { Prose } from "../parts/words";
 import {
   type Content,
   curl,
@@ -134,7 +135,9 @@ function RouteBody({ route, document }: { route: Route; document: Document }) {
       {route.words && (
         <div className="route-words">
           {route.words.split(/\n\s*\n/).map((paragraph) => (
-            <p key={paragraph}>{spoken(paragraph)}</p>
+            <p key={paragraph}>
+              <Prose>{paragraph}</Prose>
+            </p>
           ))}
         </div>
       )}
@@ -161,11 +164,6 @@ function RouteBody({ route, document }: { route: Route; document: Document }) {
       </Part>
     </div>
   );
-}
-
-/** Text in which `code` is marked as such. */
-function spoken(text: string): ReactNode[] {
-  return text.split("`").map((piece, index) => (index % 2 === 1 ? <code key={index}>{piece}</code> : piece));
 }
 
 function Part({ title, side, children }: { title: string; side?: ReactNode; children: ReactNode }) {
@@ -208,7 +206,11 @@ function Shape({ shape, document, asked }: { shape: Schema; document: Document; 
   const fields = Object.entries(shape.properties ?? {});
   return (
     <>
-      {shape.description && <p className="faint">{spoken(shape.description)}</p>}
+      {shape.description && (
+        <p className="faint">
+          <Prose>{shape.description}</Prose>
+        </p>
+      )}
       <Fields
         document={document}
         fields={fields.map(([name, schema]) => ({ name, schema, required: required.has(name) }))}
@@ -240,7 +242,11 @@ function Fields({ fields, document, asked }: { fields: readonly Field[]; documen
               {field.note && ` · ${field.note}`}
               {asked && telling(field.schema.default) && ` · default ${JSON.stringify(field.schema.default)}`}
             </span>
-            {field.schema.description && <p className="faint">{spoken(field.schema.description)}</p>}
+            {field.schema.description && (
+              <p className="faint">
+                <Prose>{field.schema.description}</Prose>
+              </p>
+            )}
             <Nested schema={field.schema} document={document} asked={asked} />
           </dd>
         </div>

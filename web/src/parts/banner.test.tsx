@@ -42,7 +42,7 @@ describe("a banner", () => {
     });
     render(<Banner operation={ended} />);
     act(() => vi.advanceTimersByTime(60_000));
-    expect(text()).toContain("Step 5/5 · Nodes ready · 0m 07s");
+    expect(text()).toContain("Nodes ready · 7.0 s");
   });
 
   test("tells why it failed instead of what it waited for", () => {

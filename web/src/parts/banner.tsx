@@ -11,7 +11,7 @@ import { ProgressBar } from "./bar";
 import { Chips } from "./chips";
 import { ToneSign } from "./icons";
 import { Portal } from "./portal";
-import { Elapsed, Name, TemplateLink } from "./words";
+import { Lasted, Name, TemplateLink } from "./words";
 
 const TO_THE_END = ["release", "cluster_delete"]; // half of it would help nobody: the server refuses to cancel it
 
@@ -47,7 +47,14 @@ export function Title({ operation }: { operation: Operation }) {
   );
 }
 
-export function Banner({ operation, detailed = true }: { operation: Operation; detailed?: boolean }) {
+interface BannerProps {
+  operation: Operation;
+  /** With its name and its failure; else the page around it tells them. */
+  detailed?: boolean;
+  parts?: boolean;
+}
+
+export function Banner({ operation, detailed = true, parts = true }: BannerProps) {
   const id = operation.operation_id;
   const over = ended(operation.status);
   // What it waited for is of no interest once it failed.
@@ -74,7 +81,7 @@ export function Banner({ operation, detailed = true }: { operation: Operation; d
           <p className="banner-step">
             <strong>{where(operation)}</strong>
             {" · "}
-            <Elapsed since={operation.started_at} until={over ? (operation.ended_at ?? operation.updated_at) : null} />
+            <Lasted since={operation.started_at} until={over ? (operation.ended_at ?? operation.updated_at) : null} />
             {cancelling && <span className="faint"> · cancelling</span>}
           </p>
           {said && (
@@ -106,11 +113,13 @@ export function Banner({ operation, detailed = true }: { operation: Operation; d
           )}
         </div>
       </header>
-      <div className="banner-bar">
-        <ProgressBar progress={operation} name={where(operation)} />
-        <Eta operation={operation} />
-      </div>
-      <Chips parts={operation.parts} />
+      {operation.status !== "queued" && (
+        <div className="banner-bar">
+          <ProgressBar progress={operation} name={where(operation)} />
+          <Eta operation={operation} />
+        </div>
+      )}
+      {parts && <Chips parts={operation.parts} />}
     </article>
   );
 }

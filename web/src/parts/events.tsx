@@ -3,7 +3,7 @@
 import type { FeedEvent, Operation } from "../api/types";
 import { Link, to } from "../routing/router";
 import { ORDERLY, plain, short } from "../words/names";
-import { Ago, By } from "./words";
+import { At, By } from "./words";
 
 const PAGES: Record<string, string> = {
   node: "nodes",
@@ -27,6 +27,8 @@ const GOOD = new Set([
   "exited",
 ]);
 
+/** Fields that say more than the title does; a state's name or a phase's doesn't. */
+const TELLING = ["run", "step", "reason", "exit_code"];
 const CODE = /^[a-z]+(_[a-z]+)+$/;
 
 export function toneOfEvent(event: FeedEvent): string {
@@ -38,8 +40,12 @@ export function toneOfEvent(event: FeedEvent): string {
   return BAD.has(event.name) ? "danger" : GOOD.has(event.name) ? "success" : "pending";
 }
 
-/** What happened, in the past tense, in the server's own words. */
-export const titled = (event: FeedEvent): string => event.title || plain(event.name);
+/** What happened, in the past tense, in the server's own words. How an operation ended is what its end is called. */
+export function titled(event: FeedEvent): string {
+  const status = event.changes["status"];
+  if (event.name === "ended" && typeof status === "string") return plain(status);
+  return event.title || plain(event.name);
+}
 
 /** A warm node's deadline moves every few minutes: true, kept, and of interest to few. */
 export const routine = (event: FeedEvent): boolean => event.name === "renewed";
@@ -50,20 +56,19 @@ export function told(event: FeedEvent): string {
   const { changes } = event;
   const { error, label, message } = changes as Partial<Operation>;
   if (error?.message) return error.message;
-  if (event.name === "ended" && changes["status"] !== "succeeded") return `status: ${String(changes["status"])}`;
   if (event.entity === "operation" && label) return [label, message].filter(Boolean).join(" · ");
-  const words = ["state", "status", "phase", "step", "reason", "health", "run", "exit_code"]
-    .filter((name) => changes[name] !== undefined && changes[name] !== null && changes[name] !== "")
-    .map((name) => `${plain(name)}: ${String(changes[name])}`);
-  return words.slice(0, 3).join(" · ");
+  return TELLING.filter((name) => changes[name] !== undefined && changes[name] !== null && changes[name] !== "")
+    .map((name) => `${plain(name)} ${plain(String(changes[name]))}`)
+    .join(" · ");
 }
 
 export function Subject({ event }: { event: FeedEvent }) {
   const page = PAGES[event.entity];
+  const thing = page === "nodes" ? "node" : plain(event.entity);
   const id = <bdi>{page === "templates" ? event.entity_id : short(event.entity_id)}</bdi>;
   return (
     <>
-      <span className="faint event-entity">{plain(event.entity)}</span>
+      <span className="faint event-entity">{thing}</span>
       {page ? (
         <Link className="mono name" href={to(page, event.entity_id)} title={event.entity_id}>
           {id}
@@ -71,6 +76,22 @@ export function Subject({ event }: { event: FeedEvent }) {
       ) : (
         <span className="mono name" title={event.entity_id}>
           {id}
+        </span>
+      )}
+    </>
+  );
+}
+
+/** What it changed, and by whom. */
+export function Told({ event }: { event: FeedEvent }) {
+  const words = told(event);
+  return (
+    <>
+      {words && <bdi title={words}>{words}</bdi>}
+      {event.actor && (
+        <span className="faint">
+          {words && " · "}
+          <By who={event.actor} />
         </span>
       )}
     </>
@@ -95,29 +116,19 @@ export function gathered(events: readonly FeedEvent[]): Line[] {
   return lines;
 }
 
-export function EventList({ events, about = true }: { events: readonly FeedEvent[]; about?: boolean }) {
+/** Of one thing, which its page names. */
+export function EventList({ events }: { events: readonly FeedEvent[] }) {
   return (
-    <ol className={`event-list ${about ? "" : "event-list-one"}`} tabIndex={0} aria-label="Events">
+    <ol className="event-list" tabIndex={0} aria-label="Events">
       {gathered(events).map(({ event, times }) => (
         <li key={event.id} data-testid="event-row">
-          <Ago at={event.at} />
-          {about && (
-            <span className="event-subject">
-              <Subject event={event} />
-            </span>
-          )}
+          <At at={event.at} />
           <span className={`event-name tone-${toneOfEvent(event)}`}>
             {titled(event)}
             {times > 1 && <span className="faint"> × {times}</span>}
           </span>
           <span className="event-told">
-            <bdi>{told(event)}</bdi>
-            {event.actor && (
-              <span className="faint">
-                {" · "}
-                <By who={event.actor} />
-              </span>
-            )}
+            <Told event={event} />
           </span>
         </li>
       ))}

@@ -1,17 +1,18 @@
 /** Why an operation failed: the reason, the message, what to do. */
 
 import type { Failure } from "../api/types";
-import { plain } from "../words/names";
+import { capital, plain } from "../words/names";
 import { DiagnosisCard } from "./diagnosis";
-import { Badge, NodeLink } from "./words";
+import { Badge, NodeLink, Prose } from "./words";
 
+/** A diagnosis says it better than the message: with the line that proves it. */
 export function FailureCard({ error }: { error: Failure }) {
+  const reason = capital(plain(error.reason || error.code));
   return (
     <section className="failed card tone-danger" aria-label="Why it failed" data-testid="operation-error">
       <header className="card-head">
         <h2>
-          <Badge tone="danger">{plain(error.code)}</Badge>
-          {error.reason && <> {error.help ? <a href={error.help}>{plain(error.reason)}</a> : plain(error.reason)}</>}
+          <Badge tone="danger">{error.help ? <a href={error.help}>{reason}</a> : reason}</Badge>
         </h2>
         {error.node_id && (
           <span>
@@ -19,17 +20,19 @@ export function FailureCard({ error }: { error: Failure }) {
           </span>
         )}
       </header>
-      <p className="failed-message">
-        <bdi>{error.message}</bdi>
-      </p>
       {error.diagnosis ? (
         <DiagnosisCard diagnosis={error.diagnosis} />
       ) : (
-        error.advice && (
-          <p>
-            <strong>What to do:</strong> {error.advice}.
+        <>
+          <p className="failed-message">
+            <Prose>{capital(error.message)}</Prose>
           </p>
-        )
+          {error.advice && (
+            <p>
+              <strong>What to do:</strong> <Prose>{`${error.advice}.`}</Prose>
+            </p>
+          )}
+        </>
       )}
     </section>
   );

@@ -5,6 +5,7 @@ import { Refused, Unreachable } from "../api/client";
 import { useConnection } from "../live/history";
 import { Link } from "../routing/router";
 import { ToneSign } from "./icons";
+import { Prose } from "./words";
 
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
@@ -35,7 +36,9 @@ export function NotFound({ what, id }: { what: string; id?: string }) {
         </p>
       )}
       <p className="faint">
-        It may have been removed after its time, belong to another installation, or the link may be incomplete.
+        {what === "page"
+          ? "The address may be mistyped or incomplete."
+          : "It may have been removed after its time, belong to another installation, or the link may be incomplete."}
       </p>
       <p>
         <Link className="button" href="/">
@@ -62,9 +65,13 @@ export function Trouble({ error, retry }: { error: Error; retry?: () => void }) 
       <ToneSign tone="danger" />
       <div>
         <p>
-          <bdi>{error.message}</bdi>
+          <Prose>{error.message}</Prose>
         </p>
-        {advice && <p className="faint">{advice}</p>}
+        {advice && (
+          <p className="faint">
+            <Prose>{advice}</Prose>
+          </p>
+        )}
       </div>
       {retry && (
         <button type="button" className="button" onClick={retry}>

@@ -45,6 +45,13 @@ describe("the steps of an operation", () => {
     expect(stepsOf(operation(), HISTORY)[3]?.label).toBe("step 4");
   });
 
+  test("one that waits in the queue turns no wheel", () => {
+    const { container } = render(<StepTimeline operation={operation({ status: "queued", step: 1 })} events={[]} />);
+    expect(lines()[0]).toBe("Booting and attachingwaits");
+    expect(container.querySelector(".sign-turning")).toBeNull();
+    expect(container.querySelector("[aria-current=step]")?.textContent).toContain("waits");
+  });
+
   test("a failed one keeps the step that it failed in", () => {
     render(
       <StepTimeline operation={operation({ status: "failed", ended_at: "2026-05-04T09:30:09Z" })} events={HISTORY} />,

@@ -1,7 +1,7 @@
 /** The steps of an operation, each with when it began and how long it took, told from its events. */
 
 import type { FeedEvent, Operation, Tone } from "../api/types";
-import { ended, plain } from "../words/names";
+import { ended, plain, wentWrongIn } from "../words/names";
 import { took } from "../words/time";
 import { ToneSign } from "./icons";
 import { Elapsed } from "./words";
@@ -46,12 +46,6 @@ export function stepsOf(operation: Operation, events: readonly FeedEvent[]): Ste
   });
 }
 
-/** A run of which a command failed goes on to its end: it gives its nodes back. */
-function wentWrongIn(operation: Operation): number {
-  const running = operation.steps?.findIndex((each) => each.phase === "running") ?? -1;
-  return operation.error?.reason === "command_failed" && running >= 0 ? running + 1 : (operation.step ?? 0);
-}
-
 function look(step: Step, operation: Operation): { tone: Tone; said: string } {
   const current = operation.step ?? 0;
   const over = ended(operation.status);
@@ -64,11 +58,14 @@ function look(step: Step, operation: Operation): { tone: Tone; said: string } {
   if (operation.status === "succeeded" || (passed && step.number !== wentWrongIn(operation))) {
     return { tone: "success", said: "" };
   }
+  if (operation.status === "queued") return { tone: "pending", said: "waits" };
   if (!over) return { tone: "active", said: "" };
   return operation.status === "failed"
     ? { tone: "danger", said: "failed here" }
     : { tone: "warning", said: "cancelled here" };
 }
+
+const lasted = (seconds: number) => (seconds < 0.005 ? "at once" : took(seconds));
 
 export function StepTimeline({ operation, events }: { operation: Operation; events: readonly FeedEvent[] }) {
   const steps = stepsOf(operation, events);
@@ -82,13 +79,13 @@ export function StepTimeline({ operation, events }: { operation: Operation; even
           <li
             key={step.number}
             className={`step tone-${tone} ${step.began === null ? "step-none" : ""}`}
-            aria-current={tone === "active" ? "step" : undefined}
+            aria-current={step.began !== null && step.ended === null ? "step" : undefined}
           >
             <ToneSign tone={tone} />
             <span className="step-label">{step.label}</span>
             <span className="step-time figures">
               {said ||
-                (step.began !== null && step.ended !== null && !instant && took((step.ended - step.began) / 1000))}
+                (step.began !== null && step.ended !== null && !instant && lasted((step.ended - step.began) / 1000))}
               {!said && step.began !== null && step.ended === null && (
                 <Elapsed since={new Date(step.began).toISOString()} />
               )}

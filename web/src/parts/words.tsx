@@ -5,7 +5,7 @@ import type { Node } from "../api/types";
 import { useNow } from "../live/ticking";
 import { Link, to } from "../routing/router";
 import { JUDGED, plain, type Shade, short, toneOfHealth, toneOfState, toneOfStatus } from "../words/names";
-import { ago, exact, running, seconds } from "../words/time";
+import { ago, exact, running, seconds, stamp, took } from "../words/time";
 import { ToneSign } from "./icons";
 
 /** Text that somebody else chose: any script and direction, any length, and it stays inside of its place. */
@@ -15,6 +15,11 @@ export function Name({ children, mono = false }: { children: string; mono?: bool
       {children}
     </bdi>
   );
+}
+
+/** A sentence of the server: what stands between backticks is a command or a name. */
+export function Prose({ children }: { children: string }) {
+  return <bdi>{children.split("`").map((piece, at) => (at % 2 === 1 ? <code key={at}>{piece}</code> : piece))}</bdi>;
 }
 
 export function Badge({ tone, children, title }: { tone: Shade; children: ReactNode; title?: string }) {
@@ -65,15 +70,30 @@ export function Ago({ at }: { at: string | null | undefined }) {
   );
 }
 
+/** At what time, to the second: for a list whose order and gaps one reads. With its day, if that is another one. */
+export function At({ at }: { at: string }) {
+  const passed = seconds(at, useNow()) ?? 0;
+  return (
+    <time dateTime={at} title={`${ago(passed)}, ${exact(at)}`} className="figures">
+      {stamp(at, passed)}
+    </time>
+  );
+}
+
 /** How long it has been going on, from the server's times: a reload shows the same. */
-export function Elapsed({ since, until }: { since: string; until?: string | null | undefined }) {
-  const now = useNow();
-  const passed = seconds(since, until ? Date.parse(until) : now);
+export function Elapsed({ since }: { since: string }) {
+  const passed = seconds(since, useNow());
   return (
     <time dateTime={since} title={`since ${exact(since)}`} className="figures">
       {running(passed ?? 0)}
     </time>
   );
+}
+
+/** How long something took; while it still goes on, how long by now. */
+export function Lasted({ since, until }: { since: string; until?: string | null | undefined }) {
+  if (!until) return <Elapsed since={since} />;
+  return <span className="figures">{took(Math.max(0, seconds(since, Date.parse(until)) ?? 0))}</span>;
 }
 
 interface CountdownProps {

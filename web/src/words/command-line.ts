@@ -5,6 +5,9 @@ export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
+/** Words as a shell takes them. */
+export const commandLine = (words: readonly string[]): string => words.map(quoted).join(" ");
+
 export interface Asked {
   template: string;
   count: number;
@@ -22,5 +25,5 @@ export function provisionCommand(asked: Asked): string {
   for (const each of asked.usage ?? []) words.push("--usage-class", each);
   if (asked.instance_types) words.push("--types", asked.instance_types.join(","));
   if (asked.queue_timeout) words.push("--queue-timeout", `${asked.queue_timeout / 60}m`);
-  return words.map(quoted).join(" ");
+  return commandLine(words);
 }

@@ -1,6 +1,6 @@
 /** Words of the API as people read them. Unknown ones are shown with spaces instead of underscores. */
 
-import type { Health, NodeState, Progress, Status, Tone } from "../api/types";
+import type { Health, NodeState, Operation, Progress, Status, Tone } from "../api/types";
 
 export const plain = (word: string): string => word.replaceAll("_", " ");
 
@@ -19,11 +19,25 @@ export function label(progress: Progress): string {
   return progress.label || plain(progress.phase ?? "") || capital(progress.status);
 }
 
-/** `Step 3/5 · Booting and attaching`, or as much of it as is known. */
-export function where(progress: Progress): string {
-  const { step, total_steps } = progress;
-  const known = typeof step === "number" && typeof total_steps === "number";
-  return known ? `Step ${step}/${total_steps} · ${label(progress)}` : label(progress);
+/** A run of which a command failed goes on to its end: it gives its nodes back. */
+export function wentWrongIn(operation: Progress & { steps?: Operation["steps"] }): number {
+  const running = operation.steps?.findIndex((each) => each.phase === "running") ?? -1;
+  return operation.error?.reason === "command_failed" && running >= 0 ? running + 1 : (operation.step ?? 0);
+}
+
+/** `Step 3/5 · Booting and attaching`, `Failed in step 3/5 · Booting and attaching`, or as much as is known. */
+export function where(operation: Progress & { steps?: Operation["steps"] }): string {
+  const { status, total_steps } = operation;
+  const step = status === "failed" ? wentWrongIn(operation) : operation.step;
+  const named = step === operation.step ? label(operation) : (operation.steps?.[(step ?? 0) - 1]?.label ?? "");
+  if (status === "queued") return "Queued";
+  if (status === "succeeded") return label(operation);
+  const stopped = status === "failed" || status === "cancelled";
+  const known = typeof step === "number" && step > 0 && typeof total_steps === "number";
+  if (!known) return stopped ? capital(status) : named;
+  return [`${stopped ? `${capital(status)} in step` : "Step"} ${step}/${total_steps}`, named]
+    .filter(Boolean)
+    .join(" · ");
 }
 
 const STATUS_TONES: Record<Status, Tone> = {

@@ -58,6 +58,21 @@ export function clockTime(at: string): string {
   return Number.isNaN(date.getTime()) ? "" : CLOCK.format(date);
 }
 
+const TO_THE_SECOND = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hour12: false });
+const WITH_DAY = new Intl.DateTimeFormat(undefined, {
+  day: "numeric",
+  month: "short",
+  hour: "2-digit",
+  minute: "2-digit",
+  hour12: false,
+});
+
+/** `09:30:12`, in the viewer's zone; `4 May, 09:30` of what is more than half a day old. */
+export function stamp(at: string, passed: number): string {
+  const date = new Date(at);
+  return Number.isNaN(date.getTime()) ? at : (passed < 43_200 ? TO_THE_SECOND : WITH_DAY).format(date);
+}
+
 /** The exact time, in the viewer's zone, with the zone. */
 export function exact(at: string): string {
   const date = new Date(at);
