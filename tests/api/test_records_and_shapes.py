@@ -1,4 +1,4 @@
-"""A record and its answer are declared apart (ADR 61): what they share is the same, what differs is named."""
+"""A record and its answer are declared apart (ADR 64): what they share is the same, what differs is named."""
 
 import types
 from dataclasses import MISSING, dataclass, fields

@@ -21,6 +21,13 @@ def test_the_links_between_the_pages_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_decisions_are_numbered_one_by_one_and_titled_by_their_number() -> None:
+    decisions = sorted(ROOT.glob("docs/adr/*.md"))
+    named = [int(page.name.partition("-")[0]) for page in decisions]
+    titled = [page.read_text(encoding="utf-8").partition(".")[0] for page in decisions]
+    assert titled == [f"# {number}" for number in named] == [f"# {each + 1}" for each in range(len(named))]
+
+
 def _leads(page: Path, path: str, anchor: str) -> bool:
     target = page.parent / path if path else page
     if not anchor or not target.exists():
