@@ -9,7 +9,7 @@ from pathlib import Path
 from bench import Figure
 from bench.claims import home
 from bench.pool import fill
-from bench.provisions import Nobody
+from bench.provisions import NoVerifier
 from muster.controllers.duties import Duty
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
@@ -84,7 +84,7 @@ async def measure() -> Sequence[Figure]:
             ids=SystemIds(),
             wakeups=LocalWakeups(),
             providers={"bench": _Listing(installation.id)},
-            verifier=Nobody(),
+            verifier=NoVerifier(),
         )
         query = await _query(store)
         figures = [await _time(duty, query) for duty in ControlPlane(ports, owner="bench").duties]

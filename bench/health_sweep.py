@@ -18,7 +18,7 @@ from bench import Figure
 from bench.claims import home
 from bench.node_copies import date, multiply
 from bench.pool import fill
-from bench.provisions import Nobody
+from bench.provisions import NoVerifier
 from muster.controllers.deadlines import DeadlineSweep
 from muster.controllers.status import StatusKeeper
 from muster.domain.deadlines import Watch
@@ -239,7 +239,7 @@ def _ports(store: SqlStore, clock: Clock) -> Ports:
         ids=SystemIds(),
         wakeups=LocalWakeups(),
         providers={},
-        verifier=Nobody(),
+        verifier=NoVerifier(),
     )
 
 

@@ -41,7 +41,7 @@ async def measure() -> Sequence[Figure]:
             floor=quiet["p99"] * 1e3,
             target=2.0,
             lower_is_better=True,
-            note=f"floor: nobody is probed; p50 {p50:.1f} and {p99:.1f} ms, {probed['late']} late",
+            note=f"floor: nothing is probed; p50 {p50:.1f} and {p99:.1f} ms, {probed['late']} late",
         )
     ]
 

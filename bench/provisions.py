@@ -40,7 +40,7 @@ UPKEEP = ("lease", "renew", "lease_duty", "lease_duties", "record_beats", "audit
 """Writes that an idle replica makes too."""
 
 
-class Nobody:
+class NoVerifier:
     async def verify(self, proof: str) -> Identity:
         raise NotImplementedError(proof)  # no machine joins here
 
@@ -73,7 +73,7 @@ class _Stage:
             ids=SystemIds(),
             wakeups=self.wakeups,
             providers={provider.name: provider},
-            verifier=Nobody(),
+            verifier=NoVerifier(),
         )
         plane = ControlPlane(ports, owner="bench")
         self._enrolment = plane.enrolment

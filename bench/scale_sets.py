@@ -162,7 +162,7 @@ class _Site:
         sets = self.github.world.sets
         latest = time.monotonic() + WITHIN
         while not any(each.session and each.capacities for each in sets.of(SCOPE)):
-            assert time.monotonic() < latest, "nobody listens"
+            assert time.monotonic() < latest, "no replica listens"
             await asyncio.sleep(0.05)
 
     def queue(self, count: int) -> list[Job]:

@@ -118,7 +118,7 @@ def _shown(site: "Site", arm: "Arm", *, keep: bool) -> float:
             if failed.error
             else "✖ it should have failed"
         )
-        _told(f"\n$ muster clusters create blast-3 -t {TEMPLATE}    # and somebody cancels it")
+        _told(f"\n$ muster clusters create blast-3 -t {TEMPLATE}    # and a person cancels it")
         _cancelled(site, client)
         if not keep:
             _told("\n$ muster clusters delete blast-1")

@@ -102,7 +102,7 @@ class Network:
     def _serve(self, serve: Callable[[ControlPlane, Push], Coroutine[Any, Any, None]], wire: Wire) -> None:
         station = self._pick()
         if station is None:
-            wire.end(Unreachable("nobody there"))
+            wire.end(Unreachable("no server there"))
             return
         self._count += 1
         number = self._count
@@ -146,7 +146,7 @@ class Network:
         station = self._pick()
         if station is None:
             if reply is not None:
-                _fail(reply, "nobody there")
+                _fail(reply, "no server there")
             return
         self._count += 1
         number = self._count
@@ -192,7 +192,7 @@ def _fail(reply: asyncio.Future[Any], why: str) -> None:
 def _raise(reply: asyncio.Future[Any], error: BaseException) -> None:
     if not reply.done():
         reply.set_exception(error)
-        reply.exception()  # the sender may have died: nobody has to hear it
+        reply.exception()  # the sender may have died: the error has no other reader
 
 
 def _settle(reply: asyncio.Future[T], result: T) -> None:

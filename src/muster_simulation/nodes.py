@@ -249,7 +249,7 @@ class Nodes:
             await plane.enrolment.beat(node_id, activity=activity, said=agent.says)
 
         try:
-            # Nobody says a beat again: the next one says more.
+            # A beat is not repeated: the next one says more.
             await self._network.call(arrived, timeout=BEAT, repeatable=False)
         except (NotFound, Gone):
             self._power_off(agent, "told to leave")

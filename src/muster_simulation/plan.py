@@ -188,7 +188,7 @@ def _stormy(plan: FaultPlan) -> FaultPlan:
             gangs = replace(load, every=20.0, largest=max(3, load.largest), hold=(1.0, 10.0))
             return replace(plan, cloud=deadly, replicas=often, load=gangs)
         case Level.STRAYS:
-            # Nobody crashes: that a machine was seen before is remembered by the one who saw it.
+            # No replica crashes: the one that saw a machine remembers it.
             silent = replace(plan.nodes, mute=0.3)
             return replace(plan, strays=4, nodes=silent, replicas=ReplicaFaults())
         case Level.SLOW:

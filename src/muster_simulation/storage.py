@@ -193,4 +193,4 @@ class StorePath:
         if faults.down or faults.strikes(faults.rates.unavailable, "unavailable"):
             raise StoreUnavailable(f"cannot {verb}: the store can't be reached")
         if contested and faults.strikes(faults.rates.conflict, "conflict"):
-            raise Conflict(f"cannot {verb}: somebody else was quicker")
+            raise Conflict(f"cannot {verb}: another writer was quicker")

@@ -49,9 +49,9 @@ class Entity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    id: EventId
-    at: float
+class Draft:
+    """An event before the store gives it its id."""
+
     entity: Entity
     entity_id: str
     version: int
@@ -63,16 +63,9 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """An event before the store gives it its id."""
-
-    entity: Entity
-    entity_id: str
-    version: int
-    name: str
-    changes: Mapping[str, Plain]
-    detail: str = ""
-    actor: str = ""
+class Event(Draft):
+    id: EventId
+    at: float
 
 
 def of_node(change: NodeChange) -> Draft:

@@ -1,4 +1,4 @@
-"""List the nodes that are kept for a look: by whom, until when, and what they take of the caps."""
+"""List the nodes that are kept for a look: who asked, until when, and what they take of the caps."""
 
 from collections.abc import Sequence
 

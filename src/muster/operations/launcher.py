@@ -7,13 +7,13 @@ the machines and settles the launch.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from muster.domain import launch as launches
 from muster.domain.backoff import backoff
 from muster.domain.deadlines import Deadline
 from muster.domain.errors import ProviderError, Refused, Throttled, TokenSpent, Uncertain
-from muster.domain.ids import InstallationId, LaunchId, NodeId, OperationId, launch_id, launch_token
+from muster.domain.ids import InstallationId, NodeId, OperationId, launch_id, launch_token
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Binding, Node
@@ -71,6 +71,11 @@ def planned(
 
 def condemned(node_id: str, launch: Launch, machine: Machine, *, now: float, reason: Reason) -> Node:
     """Build the record of a machine that exists but is not wanted."""
+    node = _record(node_id, launch, machine, NodeState.TERMINATING, now=now)
+    return replace(node, operation_id=launch.operation_id, reason=reason)
+
+
+def _record(node_id: str, launch: Launch, machine: Machine, state: NodeState, *, now: float) -> Node:
     return Node(
         id=NodeId(node_id),
         template=launch.template,
@@ -81,11 +86,9 @@ def condemned(node_id: str, launch: Launch, machine: Machine, *, now: float, rea
         instance_type=machine.instance_type,
         machine_id=machine.id,
         launch_id=launch.id,
-        state=NodeState.TERMINATING,
+        state=state,
         created_at=now,
         entered_at=now,
-        operation_id=launch.operation_id,
-        reason=reason,
     )
 
 
@@ -215,19 +218,8 @@ class Launcher:
         self, launch: Launch, machine: Machine, binding: Binding, adoption: AdoptionPlan, *, now: float
     ) -> Node:
         boot = adoption.boot(machine.instance_type)
-        return Node(
-            id=NodeId(self._ports.ids.new("node")),
-            template=launch.template,
-            revision=launch.revision,
-            provider=launch.provider,
-            resource_class=launch.resource_class,
-            usage_class=machine.usage_class,
-            instance_type=machine.instance_type,
-            machine_id=machine.id,
-            launch_id=LaunchId(launch.id),
-            state=NodeState.CREATED,
-            created_at=now,
-            entered_at=now,
+        return replace(
+            _record(self._ports.ids.new("node"), launch, machine, NodeState.CREATED, now=now),
             deadline_at=now + boot.seconds,
             deadline_source=boot.source,
             operation_id=binding.operation_id,

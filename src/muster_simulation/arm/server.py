@@ -101,7 +101,7 @@ class ArmServer:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         met = self._met(request)
         if met is None:
-            return _refused(error(404, "InvalidResourceType", f"Nobody answers {request.path}."))
+            return _refused(error(404, "InvalidResourceType", f"There is nothing at {request.path}."))
         found, verb, answer = met
         asked = _Asked(
             path=request.path,

@@ -154,8 +154,8 @@ class SimulatedCloud:
             sent_at=sent_at,
             created_at=now,
             running_at=now + self._between(self.faults.start),
-            # Whoever waits for the timeout and then for the window has waited long enough, also for a request
-            # that arrived late: that is what the window promises.
+            # A caller that waits for the timeout and then for the window waits long enough, also for a
+            # request that arrived late: that is what the window promises.
             visible_at=min(
                 now + self._between(self.faults.lag),
                 max(now, sent_at + self.call_timeout + self.visibility_window - 1.0),
@@ -214,7 +214,7 @@ class SimulatedCloud:
             if entry is None:
                 continue
             entry.terminate_calls.append(now)
-            # A machine that isn't visible yet can't be terminated, and nobody says so: clouds are like that.
+            # A machine that isn't visible yet can't be terminated, and no answer says so: so are clouds.
             effective = entry.visible_at <= now and not entry.gone and entry.stopping_at is None
             if not effective or self._strikes("deaf"):
                 self._acted("terminate", machine_id, "nothing")
@@ -276,4 +276,4 @@ def _settle(reply: asyncio.Future[T], outcome: T | MusterError, expiry: asyncio.
 
 def _raise(reply: asyncio.Future[T], error: MusterError) -> None:
     reply.set_exception(error)
-    reply.exception()  # the caller may have died: nobody has to hear it
+    reply.exception()  # the caller may have died: the error has no other reader

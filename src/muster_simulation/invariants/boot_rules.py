@@ -99,7 +99,7 @@ class BootRules:
     def _rescued(self, before: Record, event: Event) -> None:
         window = self._at.records.spec(before["template"], before["revision"])["rescue_window"]
         late = event.at - before["entered_at"]
-        # Time in which nobody watched ended with the last disturbance at the latest; its grace ends then.
+        # Time without a watching replica ended with the last disturbance at the latest; its grace ends then.
         graced = self._at.presence.calm_since + SIMULATED.return_grace
         if before["reason"] not in _TIMED or (late > window and event.at > graced):
             raise Broken("only_the_late_are_rescued", f"{late:.0f} s late of {window:.0f} s: {before}")

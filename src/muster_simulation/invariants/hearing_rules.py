@@ -22,7 +22,7 @@ class TokenRules:
     def __init__(self, context: Context) -> None:
         self._at = context
         self.remembered = 0.0
-        """For how long a replica may remember whom a token speaks for."""
+        """For how long a replica may remember which node a token speaks for."""
         self._tokens: dict[NodeId, tuple[str, float]] = {}
 
     def admitted(self, node_id: NodeId, token_hash: str) -> None:

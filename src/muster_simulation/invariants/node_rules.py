@@ -133,7 +133,7 @@ class NodeRules:
 
     def _kept_warm(self, after: Record) -> None:
         reuse = Reuse(self._at.records.spec(after["template"], after["revision"])["reuse"])
-        if not reuse_allows(reuse, after["last_owner"], "somebody new"):
+        if not reuse_allows(reuse, after["last_owner"], "a new owner"):
             raise Broken("the_minimum_is_for_anybody", f"{_name(after)} is kept for {after['last_owner']}")
 
     def _attached(self, after: Record) -> None:

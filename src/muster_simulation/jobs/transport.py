@@ -61,4 +61,4 @@ class ReplicaTransport(httpx.AsyncBaseTransport):
 def _give_up(reply: "asyncio.Future[Said]") -> None:
     if not reply.done():
         reply.set_exception(httpx.ReadTimeout("no answer in time"))
-        reply.exception()  # the caller may have died: nobody has to hear it
+        reply.exception()  # the caller may have died: the error has no other reader
