@@ -5,7 +5,7 @@ to errors.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -81,6 +81,8 @@ class TemplateTable(Generic[T]):
     """How the table and the rest of the template go together. Raises InvalidRequest."""
     warning: Callable[[TemplateSpec, T], None] = _any
     """The same, for what stored templates may say and new ones may not."""
+    example: Mapping[str, Plain] = field(default_factory=dict)
+    """What the API's description shows, with every key."""
 
     def of(self, spec: TemplateSpec) -> T:
         """Return what a template says in this table; the defaults, if it says nothing."""

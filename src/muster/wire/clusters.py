@@ -1,9 +1,11 @@
 """Clusters: what is asked for, what there is."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from msgspec import Meta
 
+from muster.discovery import installed
 from muster.domain import cluster as domain
 from muster.domain.cluster import ClusterPlan, ClusterState
 from muster.domain.operation import Operation
@@ -14,24 +16,12 @@ from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, conver
 from muster.wire.operations import PROGRESS_EXAMPLE, Progress
 from muster.wire.tables import SHAPES
 
+_TABLE = installed().template_tables.get(CLUSTER)
+SPEC_EXAMPLE: Mapping[str, Any] = _TABLE.example if _TABLE is not None else {}
 if TYPE_CHECKING:
     ClusterSpec = Any
 else:
     ClusterSpec = SHAPES.get(CLUSTER, dict[str, Any])
-
-SPEC_EXAMPLE: dict[str, Any] = {
-    "subscription": "8d6f9a52-6c1e-4c0a-9b59-2f0a3a6f1b11",
-    "resource_group": "rg-batch",
-    "region": "westeurope",
-    "kubernetes_version": None,
-    "pools": [{"name": "systempool", "mode": "System", "vm_size": "Standard_D4s_v5", "count": 1}],
-    "identity": "system",
-    "oidc": True,
-    "workload_identity": True,
-    "tags": {"team": "genomics"},
-    "roles": [],
-    "keep_failed": False,
-}
 
 
 class ClusterRequest(Shape):
@@ -58,19 +48,19 @@ CLUSTER_EXAMPLE: dict[str, Any] = {
     "name": "batch-7",
     "template": "batch",
     "revision": 3,
-    "provider": "aks",
+    "provider": _TABLE.provider if _TABLE is not None else "",
     "state": "creating",
     "version": 4,
     "created_at": EXAMPLE_TIME,
     "ready_at": None,
     "operation_id": PROGRESS_EXAMPLE["operation_id"],
-    "account": SPEC_EXAMPLE["subscription"],
-    "group": SPEC_EXAMPLE["resource_group"],
+    "account": "8d6f9a52-6c1e-4c0a-9b59-2f0a3a6f1b11",
+    "group": "rg-batch",
     "region": "westeurope",
     "nodes": 11,
     "kubernetes_version": "",
     "fqdn": "",
-    "console_url": "https://portal.azure.com/#resource/subscriptions/…",
+    "console_url": "https://console.example.com/clusters/batch-7",
     "reason": None,
     "detail": "",
 }

@@ -32,10 +32,7 @@ SPEC_EXAMPLE: dict[str, Any] = {
     "max_runtime": 1800.0,
     "idle_timeout": 360.0,
     "rescue_window": 120.0,
-    "ec2": None,
     "process": {"isolation": "any", "home": "read-only"},
-    "runner": {"scope": "", "group": "", "labels": [], "ephemeral": None},
-    "cluster": None,
 }
 
 

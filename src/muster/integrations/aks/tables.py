@@ -128,4 +128,17 @@ TEMPLATE = TemplateTable(
     provider=AKS,
     needs=("subscription", "resource_group", "region", "pools"),
     rule=_sizes,
+    example={
+        "subscription": "8d6f9a52-6c1e-4c0a-9b59-2f0a3a6f1b11",
+        "resource_group": "rg-batch",
+        "region": "westeurope",
+        "kubernetes_version": None,
+        "pools": [{"name": "systempool", "mode": "System", "vm_size": "Standard_D4s_v5", "count": 1}],
+        "identity": "system",
+        "oidc": True,
+        "workload_identity": True,
+        "tags": {"team": "genomics"},
+        "roles": [],
+        "keep_failed": False,
+    },
 )

@@ -20,7 +20,6 @@ from muster.integrations.docker import body, journal, names
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer
 from muster.integrations.docker.journal import ENDED, Fate, Launch
 from muster.integrations.docker.looks import Looks
-from muster.integrations.docker.placement import Room, placed
 from muster.integrations.docker.spec import DOCKER
 from muster.integrations.docker.starter import Starter
 from muster.integrations.docker.tables import TEMPLATE
@@ -186,6 +185,33 @@ class Launcher:
             for each in surplus
         }
         return replace(view, fates={**view.fates, **fates})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    capacity: int
+    taken: int
+
+    @property
+    def free(self) -> int:
+        return max(0, self.capacity - self.taken)
+
+
+def placed(count: int, rooms: Mapping[str, Room]) -> tuple[str, ...]:
+    """Return the engine of each machine; fewer than asked for if no more fit.
+
+    Each machine goes to the engine with the largest share of free places, so that load spreads as engines
+    differ in size. Equal ones are taken in the order of the settings.
+    """
+    left = {name: room.free for name, room in rooms.items()}
+    chosen: list[str] = []
+    for _ in range(count):
+        best = max(left, key=lambda name: left[name] / max(1, rooms[name].capacity), default=None)
+        if best is None or not left[best]:
+            break
+        left[best] -= 1
+        chosen.append(best)
+    return tuple(chosen)
 
 
 def _answer(request: LaunchRequest, launch: Launch, views: Mapping[str, View]) -> LaunchAnswer:
