@@ -187,10 +187,35 @@ async def test_the_terminal_lists_shows_and_explains_jobs(site: Site, tmp_path: 
     waits = (await said("why", "forge-4")).out
     assert "in big" in waits and f"listening · {limit}" in waits
     assert "runs on node-1" in (await said("why", "forge-2")).out
+    await site.ports.jobs.note_counts(replace(counts, at=2.0, problem="no answer", failing_since=60.0))
+    failing = (await said("why", "forge-4")).out
+    assert (
+        "its source can't be reached, or refuses (forge, since 1970-01-01 00:01:00 UTC: no answer)" in failing
+    )
+    assert "run `muster doctor`" in failing and "big: 900 assigned" in failing
+    shown = (await said("show", "forge-4", "-o", "json")).json
+    assert (shown["unserved"], shown["advice"][:19]) == ("source", "run `muster doctor`")
     assert "node-1 (from the pool)" in (await said("show", "forge-2")).out
     missing = await said("show", "forge-9")
     assert (missing.code, "see `muster jobs`" in missing.err) == (2, True)
     assert "must be one of queued, running, completed" in (await said("--state", "odd")).err
+
+
+async def test_a_source_that_fails_is_the_cause_of_its_waiting_jobs(site: Site) -> None:
+    await held_back(site, "1", Unserved.NOT_ALLOWED, "acme/shop")
+    await noted(site, sighting("2", queue="big"))
+    await noted(site, sighting("3", queue="other"))
+    counts = SourceCounts(source="forge", queue="big", at=1.0, problem="no answer", failing_since=60.0)
+    await site.ports.jobs.note_counts(counts)
+    summary = (await site.http().get("/api/v1/jobs/summary")).json()
+    assert sorted(each["cause"] for each in summary["unserved"]) == ["not_allowed", "source"]
+    assert summary["sources"][0]["failing_since"] == "1970-01-01T00:01:00Z"
+    listed = (await site.http().get("/api/v1/jobs")).json()["items"]
+    assert {job["id"]: job["unserved"] for job in listed} == {
+        "forge-1": "not_allowed",
+        "forge-2": "source",
+        "forge-3": None,
+    }
 
 
 def test_a_domain_job_and_its_shape_have_the_same_words() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from muster.domain.ids import JobId
 from muster.domain.job_causes import Unserved
+from muster.domain.job_figures import with_source
 from muster.domain.jobs import Job, JobResult, JobSighting, JobState
 from muster.domain.lifecycle import LIVE, NodeState
 from muster.domain.node import Node
@@ -409,6 +410,29 @@ def test_a_registration_that_github_refuses_is_named_and_tried_again() -> None:
         shop.github.world.tokens.add("a-personal-token")
         (node,) = await shop.running()
         assert shop.github.take(node) is queued
+
+    play(scenario)
+
+
+def test_a_github_that_can_t_be_reached_is_named_with_the_time_since_when() -> None:
+    async def scenario(stage: Stage) -> None:
+        shop = await Shop.opened(stage)
+        under_way = shop.queue()
+        await shop.said(under_way)
+        shop.github.world.fault("", 503, times=1_000_000)
+        began, later = stage.now, shop.queue()
+        await stage.pass_time(90.0)  # that GitHub was fine is believed for a minute
+        (counts,) = await stage.store.jobs.source_counts()
+        assert counts.failing_since is not None and began < counts.failing_since <= began + 80.0
+        assert (await shop.said(later))[0] == 202
+        for job in (under_way, later):
+            waiting = with_source(await shop.job(job), [counts])
+            assert waiting.unserved is Unserved.SOURCE and "503" in waiting.detail
+        shop.github.world.faults.clear()
+        await shop.running(2)
+        await stage.pass_time(30.0)
+        (counts,) = await stage.store.jobs.source_counts()
+        assert (counts.failing_since, counts.problem) == (None, "")
 
     play(scenario)
 

@@ -520,6 +520,29 @@ def test_what_is_odd_about_a_set_is_said_in_its_state(given: str, words: str) ->
 
 
 @staged
+async def test_since_when_github_fails_is_said_also_by_the_next_listener(stage: Stage) -> None:
+    github = await SetStage.listening(stage)
+    replica = await stage.replica()
+    await github.has_session()
+    await stage.pass_time(30.0)
+    assert (await github.counts()).failing_since is None
+    began = stage.now
+    github.world.fault("_actions|runner-registration", 503, times=1_000_000)
+    await stage.pass_time(120.0)
+    first = await github.counts()
+    assert first.failing_since is not None and began <= first.failing_since <= began + 60.0
+    assert "503" in first.problem
+    replica.life.kill()
+    await stage.replica()
+    await stage.pass_time(200.0)
+    taken_over = await github.counts()
+    assert taken_over.at > first.at and taken_over.failing_since == first.failing_since
+    github.world.faults.clear()
+    await github.done(github.queue(1))
+    assert (await github.counts()).failing_since is None
+
+
+@staged
 async def test_a_job_is_known_with_its_times_and_the_machine_that_it_ran_on(stage: Stage) -> None:
     github = await SetStage.listening(stage, idle_timeout=3600.0)
     (warm,) = await stage.warm(1)

@@ -94,7 +94,8 @@ def _source(source: "JobSource") -> str:
         f" {source.registered}{most} runners ({source.busy} busy, {source.idle} idle)"
     )
     said = f" · {source.state}" if source.state else ""
-    trouble = f" · {source.problem}" if source.problem else ""
+    since = f" for {output.age(source.failing_since)}" if source.failing_since else ""
+    trouble = f" · {source.problem}{since}" if source.problem else ""
     return f"{source.source} {source.queue}: {counts}, {output.age(source.at)} ago{said}{trouble}"
 
 
@@ -176,6 +177,8 @@ def _reasons(job: "Job", provision: "Why | None", source: "JobSource | None") ->
     elif job.unserved:
         yield f"{job.id} has waited for {output.age(job.queued_at or job.created_at)}: {job.why}"
         yield f"  {job.advice}"
+        if source is not None:
+            yield f"  {_source(source)}"
     elif provision is None and source is not None:
         # Any free machine of the queue takes it: none is meant for this job alone.
         yield f"{job.id} has waited for {output.age(job.queued_at or job.created_at)} in {source.queue}"

@@ -16,6 +16,7 @@ class Unserved(StrEnum):
     THROTTLED = "throttled"
     TAKEN = "taken"
     FAILED = "failed"
+    SOURCE = "source"
 
 
 CAUSES: dict[Unserved, tuple[str, str]] = {
@@ -51,6 +52,10 @@ CAUSES: dict[Unserved, tuple[str, str]] = {
     Unserved.TAKEN: (
         "another job took the runner that was made for it",
         "wait: Muster makes another one",
+    ),
+    Unserved.SOURCE: (
+        "its source can't be reached, or refuses",
+        "run `muster doctor`: it checks address, credentials and rights; Muster tries again by itself",
     ),
     Unserved.FAILED: ("its provision failed", "read why: `muster operations why OPERATION`"),
 }

@@ -1,7 +1,8 @@
 """Figures about jobs: what sources count themselves, how long jobs waited, what holds jobs back."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from muster.domain.boot import Distribution, distribution
 from muster.domain.ids import JobId
@@ -23,6 +24,8 @@ class SourceCounts:
     """How the listening goes, in a word or two: listening, waiting for the session of another listener …"""
     problem: str = ""
     """What an operator should know: the queue is refused, its labels were dropped."""
+    failing_since: float | None = None
+    """Since when the source can't be reached, or refuses. `problem` says how. None: it answers."""
     available: int = 0
     assigned: int = 0
     """Waiting and running."""
@@ -50,6 +53,25 @@ class UnservedGroup:
     @property
     def advice(self) -> str:
         return CAUSES[self.cause][1]
+
+
+_OF_SOURCE = (None, Unserved.SOURCE, Unserved.REGISTRATION)
+"""Of jobs without a word, or whose runner could not be registered, a failing source is the cause."""
+
+
+def with_source(job: Job, sources: Sequence[SourceCounts]) -> Job:
+    """Return a queued job with what holds its source back, unless the cause is known to be another one."""
+    if job.state is not JobState.QUEUED or job.unserved not in _OF_SOURCE:
+        return job
+    for each in sources:
+        if (each.source, each.queue) == (job.source, job.queue) and each.failing_since is not None:
+            detail = f"{each.source}, since {_moment(each.failing_since)}: {each.problem}"
+            return replace(job, unserved=Unserved.SOURCE, detail=detail)
+    return job
+
+
+def _moment(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def grouped(jobs: Sequence[Job]) -> tuple[UnservedGroup, ...]:

@@ -21,6 +21,7 @@ _CULPRITS = {
     Unserved.THROTTLED: Culprit.RUNTIME,
     Unserved.TAKEN: Culprit.DEMAND,
     Unserved.FAILED: Culprit.TEMPLATE,
+    Unserved.SOURCE: Culprit.RUNTIME,
 }
 
 
@@ -42,11 +43,14 @@ def job_findings(signs: Observations) -> Iterator[Finding]:
         )
     for source in signs.job_sources:
         if source.problem:
+            since = source.failing_since
+            lasts = "" if since is None else f" For {aged(signs.now - since)}."
             yield Finding(
                 code="job_source",
                 tone=Tone.WARNING,
                 culprit=Culprit.RUNTIME,
-                text=f"{source.queue or source.source}: {source.problem.rstrip('.')}.",
+                text=f"{source.queue or source.source}: {source.problem.rstrip('.')}.{lasts}",
                 advice="Run `muster doctor` and see `muster jobs`.",
                 subject=f"{source.source}.{source.queue}".rstrip("."),
+                happened_at=since,
             )

@@ -13,7 +13,7 @@ from muster.domain.cluster import LIVE_CLUSTERS, Cluster, ClusterState
 from muster.domain.deadlines import overdue_after
 from muster.domain.failures import ORDERLY, Failed, Failure, LocalAdvice, grouped
 from muster.domain.holdings import holdings
-from muster.domain.job_figures import JobFigures, served
+from muster.domain.job_figures import JobFigures, served, with_source
 from muster.domain.job_figures import grouped as grouped_jobs
 from muster.domain.jobs import JobState
 from muster.domain.lifecycle import NodeState
@@ -185,15 +185,16 @@ class OverviewReader:
         store, now = self._ports.jobs, self._ports.clock.now()
         waiting = await store.waiting(limit=JOBS_MOST)
         started = (await store.jobs(states=_SERVED, limit=JOBS_MOST)).items
+        sources = tuple(await store.source_counts())
         return JobFigures(
             queued=await store.count(JobState.QUEUED),
             running=await store.count(JobState.RUNNING),
-            unserved=grouped_jobs(waiting),
+            unserved=grouped_jobs([with_source(job, sources) for job in waiting]),
             more=len(waiting) == JOBS_MOST,
             hour=served(started, since=now - HOUR),
             day=served(started, since=now - DAY),
             served_more=len(started) == JOBS_MOST,
-            sources=tuple(await store.source_counts()),
+            sources=sources,
         )
 
     async def pools(self, paused: Sequence[str | None]) -> Pools:

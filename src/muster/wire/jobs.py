@@ -1,5 +1,6 @@
 """Jobs: what Muster saw at their sources, what it did for them, and how that goes."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Self
 
 from msgspec import Meta
@@ -89,7 +90,9 @@ class Job(Shape):
     """From queued to running."""
 
     @classmethod
-    def of(cls, job: domain.Job) -> Self:
+    def of(cls, job: domain.Job, sources: Sequence[job_figures.SourceCounts] = ()) -> Self:
+        """`sources`: what each source says of its queues, one of which may hold the job back."""
+        job = job_figures.with_source(job, sources)
         words, advice = CAUSES[job.unserved] if job.unserved is not None else ("", "")
         why = f"{words} ({job.detail})" if words and job.detail else words
         return convert(cls, job, why=why, advice=advice, waited_seconds=job.startup)
@@ -136,6 +139,8 @@ class JobSource(Shape):
     template: str | None = None
     state: str = ""
     problem: str = ""
+    failing_since: Time | None = None
+    """Since when it can't be reached, or refuses; null: it answers."""
     available: int = 0
     assigned: int = 0
     """Waiting and running."""

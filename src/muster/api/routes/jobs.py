@@ -17,7 +17,8 @@ async def listed(ctx: Ctx, asked: JobsQuery) -> Page[Job]:
         after=Cursor(asked.cursor) if asked.cursor is not None else None,
         limit=asked.limit,
     )
-    return Page(items=tuple(Job.of(job) for job in page.items), next=page.next)
+    sources = await ctx.ports.jobs.source_counts()
+    return Page(items=tuple(Job.of(job, sources) for job in page.items), next=page.next)
 
 
 async def summary(ctx: Ctx) -> JobSummary:
@@ -27,7 +28,8 @@ async def summary(ctx: Ctx) -> JobSummary:
 
 async def show(ctx: Ctx, job_id: str) -> Job:
     """Show a job: what its source said, which node runs it, or why none does."""
-    return Job.of(await ctx.ports.jobs.job(JobId(job_id)))
+    job = await ctx.ports.jobs.job(JobId(job_id))
+    return Job.of(job, await ctx.ports.jobs.source_counts())
 
 
 TABLE = Table(

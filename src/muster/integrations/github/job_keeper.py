@@ -6,10 +6,10 @@ if its job is over. Its registration goes first: GitHub refuses that for a runne
 """
 
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 
-from muster.domain.errors import NotFound, ProviderError
+from muster.domain.errors import NotFound, ProviderError, Refused
 from muster.domain.ids import AssignmentId, JobId, OperationId
 from muster.domain.job_causes import Unserved
 from muster.domain.job_figures import SourceCounts
@@ -25,7 +25,7 @@ from muster.integrations.github.job_events import SOURCE
 from muster.integrations.github.job_intake import JobIntake
 from muster.integrations.github.job_lookup import JobLookup
 from muster.integrations.github.job_request import JOB, QueuedJob
-from muster.integrations.github.runners import RunnerRegistry, runner_name, scope_of
+from muster.integrations.github.runners import RunnerRegistry, Scope, runner_name, scope_of
 from muster.integrations.github.tables import TEMPLATE
 from muster.ports.duties import DutyContext
 from muster.ports.paging import items, provisions
@@ -33,6 +33,8 @@ from muster.ports.paging import items, provisions
 logger = logging.getLogger(__name__)
 
 BATCH = 500
+LABELS = ""
+"""The queue of jobs that labels bring: they have no queue of their own at GitHub."""
 LOOKS_MOST = 1000
 """Queued jobs whose provision is read in one round; the others have their turn in the next."""
 DOUBTS_MOST = 50
@@ -80,12 +82,15 @@ class JobKeeper:
         for spare in (each for some in spares.values() for each in some):
             await self._release(spare)
         waiting, count = await self._runners(assignments)
+        problem = await self._problem(queued)
         await self._given.jobs.note_counts(
             SourceCounts(
                 source=SOURCE,
-                queue="",
+                queue=LABELS,
                 at=self._given.clock.now(),
                 state="webhooks",
+                problem=problem,
+                failing_since=await self._failing_since() if problem else None,
                 assigned=len(queued) + len(busy),
                 running=len(busy),
                 registered=count,
@@ -95,6 +100,30 @@ class JobKeeper:
         )
         for each in waiting:
             await self._bound(each)
+
+    async def _problem(self, queued: Sequence[Job]) -> str:
+        """Return why GitHub can't be asked for runners, while jobs wait. A refusal is told with each job."""
+        oldest = min(
+            (job for job in queued if self._intake.allows(job.repository)),
+            key=lambda job: (job.waits_since, job.id),
+            default=None,
+        )
+        if oldest is None:
+            return ""
+        try:
+            await self._registry.check(Scope.named(oldest.repository), group="")
+        except Refused:
+            return ""
+        except ProviderError as error:
+            return str(error)
+        return ""
+
+    async def _failing_since(self) -> float:
+        """Return when the failure began that goes on now."""
+        known = await self._given.jobs.source_counts()
+        own = next((each for each in known if (each.source, each.queue) == (SOURCE, LABELS)), None)
+        since = None if own is None else own.failing_since
+        return self._given.clock.now() if since is None else since
 
     async def _jobs(self, state: JobState) -> AsyncIterator[Job]:
         """Yield the jobs that labels bring here. Those of a queue have their own listener."""

@@ -87,7 +87,8 @@ class SetListener:
                 return
             except (ProviderError, StoreUnavailable) as error:
                 with suppress(StoreUnavailable):
-                    await self._report.tell(REFUSED if isinstance(error, Refused) else TROUBLED, str(error))
+                    state = REFUSED if isinstance(error, Refused) else TROUBLED
+                    await self._report.tell(state, str(error), failing=isinstance(error, ProviderError))
                 raise
 
     # --- the set and its session ------------------------------------------------------------------
@@ -166,7 +167,8 @@ class SetListener:
         except (ProviderError, StoreUnavailable) as error:
             logger.info("cannot serve a scale set now", extra={"set": self._spec.name, "error": str(error)})
             with suppress(StoreUnavailable):
-                await self._report.tell(TROUBLED, str(error), heard.statistics)
+                failing = isinstance(error, ProviderError)
+                await self._report.tell(TROUBLED, str(error), heard.statistics, failing=failing)
         if heard.capacity != announced:
             self._changed.set()
 

@@ -39,8 +39,12 @@ class SetReport:
         *,
         plan: Plan | None = None,
         bounds: Bounds | None = None,
+        failing: bool = False,
     ) -> None:
-        """Store the set's counts and state, for all replicas to show. Unchanged ones are stored rarely."""
+        """Store the set's counts and state, for all replicas to show. Unchanged ones are stored rarely.
+
+        `failing`: GitHub can't be reached, or refuses. Since when is kept until it answers again.
+        """
         now, said = self.clock.now(), said or Statistics()
         counts = SourceCounts(
             source=SOURCE,
@@ -50,6 +54,7 @@ class SetReport:
             template=self.template,
             state=state,
             problem=problem,
+            failing_since=await self._failing_since(now) if failing else None,
             available=said.total_available_jobs,
             assigned=said.total_assigned_jobs,
             running=said.total_running_jobs,
@@ -64,3 +69,13 @@ class SetReport:
         if before is None or now >= before.at + EVERY or replace(counts, at=before.at) != before:
             await self.jobs.note_counts(counts)
             self._told = counts
+
+    async def _failing_since(self, now: float) -> float:
+        """Return when the failure began that goes on now, also as another replica told it."""
+        before = self._told
+        if before is None:
+            own = (SOURCE, self.queue)
+            known = await self.jobs.source_counts()
+            before = next((each for each in known if (each.source, each.queue) == own), None)
+        since = None if before is None else before.failing_since
+        return now if since is None else since

@@ -79,7 +79,10 @@ class SetStep:
         await self._act(found, fleet, template, heard)
         await self._acknowledge(session, heard, [each for each in taken if each not in waiting])
         words = self._why(found, fleet, bounds, heard)
-        await self._report.tell(self.state, words, heard.statistics, plan=found, bounds=bounds)
+        failing = bool(heard.problem)
+        await self._report.tell(
+            self.state, words, heard.statistics, plan=found, bounds=bounds, failing=failing
+        )
 
     # --- what came --------------------------------------------------------------------------------
 

@@ -557,6 +557,7 @@ _DEVICE_ADDRESSES = (
     "ALTER TABLE device_requests ADD COLUMN address TEXT NOT NULL DEFAULT ''",
 )
 
+_FAILING_SOURCES = ("ALTER TABLE job_sources ADD COLUMN failing_since REAL",)
 _UNDELIVERED = (
     # Messages of webhooks that no receiver has taken yet, each with its event: the feed may be pruned.
     """
@@ -605,6 +606,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=26, name="claims of people", statements=_CLAIMS),
     Migration(version=27, name="addresses of terminals", statements=_DEVICE_ADDRESSES),
     Migration(version=28, name="undelivered messages", statements=_UNDELIVERED),
+    Migration(version=29, name="failing sources of jobs", statements=_FAILING_SOURCES),
 )
 LATEST = MIGRATIONS[-1].version
 
