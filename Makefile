@@ -27,6 +27,7 @@ WEB     := $(shell find web \( -path web/node_modules -o -path web/generated \) 
 MARKS   := not soak$(if $(ARGS),, and not slow)
 # What only wants the page as well goes on without it, if there is no Node.js to be had; `check` and `web` don't.
 LENIENT := --if-possible
+PYTEST  := $(BIN)/pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -58,6 +59,8 @@ demo-github: $(READY) ## See this machine become a pool of runners, for workflow
 
 check: LENIENT :=
 check: MARKS := not soak
+# What fails there beside others and passes alone is named, and fails nothing (tools/suite.py).
+check: PYTEST := $(BIN)/python -m tools.suite
 check: browser sandbox sshd engines microvm documents promtool lint types imports test ## Everything that CI runs: style, types, layers, all tests but the soak
 
 # Never a reason to fail: without it, the tests that need it skip, and pytest's summary names them.
@@ -105,7 +108,7 @@ browser: ## Install Chromium for the browser tests, if it is missing and this is
 			'install it (apt-get install chromium), or name a Chromium: MUSTER_BROWSER=/path/to/chromium' >&2; exit 1; }; }
 
 test: $(READY) $(PAGE) $(if $(ARGS),,web-test) ## Run the quick tests (ARGS="-k claim" runs these, slow or not; WORKERS=0 in one process)
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m '$(MARKS)' $(ARGS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m '$(MARKS)' $(ARGS)
 
 web: LENIENT :=
 web: $(READY) $(PAGE) ## Build the page that the server shows at / (with this machine's Node.js, else one from PyPI)
