@@ -1,8 +1,8 @@
 """`python -m tools.suite ARGS…`: run pytest, and run the few tests that failed beside others again, alone.
 
 Six workers share two cores with servers, browsers and emulated machines. A test that fails there and passes
-alone has met a race: its own, or one of Muster's. It does not fail the run, and it is named at the end, so
-that somebody looks into it. More than FEW failures are no race, and get no second turn.
+alone has met a race: its own, or one of Muster's. It does not fail the run. The last lines name it, so that
+developers look into it. More than FEW failures are no race, and get no second turn.
 """
 
 import json
