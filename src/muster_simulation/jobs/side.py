@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from muster.domain.events import Event
 from muster.integrations.github.job_request import JOB
-from muster.integrations.github.parts import Account, GitHub, JobServing, duties
+from muster.integrations.github.parts import Account, GitHub, JobServing
 from muster.integrations.github.runtime import RunnerPackage
 from muster.integrations.github.scale_set_request import SET_RUNNER
 from muster.integrations.github.set_listeners import SetListeners
@@ -128,7 +128,7 @@ class JobSide:
             ports,
             jobs=JobsPath(ports.jobs, path).as_store(),
             runtimes={"github": github.runtime},
-            duties=(lambda given: duties(given, github.registry, serving),),
+            duties=(lambda given: github.duties(given, serving),),
             standing=(lambda given: [SetListeners(given, github.directory)],),
             hooks=(serving.hooks,),
             request_parts=(WORKFLOW, JOB, SET_RUNNER),

@@ -5,9 +5,10 @@ import pytest
 from fakes.github import GitHubState
 from muster.domain.errors import Throttled
 from muster.integrations.github.actions_service import ActionsService, SetMissing
+from muster.integrations.github.registration_limit import RegistrationLimit
 from muster.integrations.github.runners import RunnerSpec
 from muster.integrations.github.scale_sets import ScaleSets
-from muster.integrations.github.set_directory import RegistrationLimit, SetDirectory, spec_of
+from muster.integrations.github.set_directory import SetDirectory, spec_of
 from tests.integrations.github.conftest import API, Site
 
 SPEC = spec_of(RunnerSpec(scope="acme/shop", scale_set="muster-linux"))

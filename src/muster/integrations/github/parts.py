@@ -19,11 +19,12 @@ from muster.integrations.github.job_keeper import JobKeeper
 from muster.integrations.github.job_lookup import JobLookup
 from muster.integrations.github.leftovers import Leftovers
 from muster.integrations.github.provisioned_scopes import ProvisionedScopes
+from muster.integrations.github.registration_limit import RegistrationLimit
 from muster.integrations.github.registry import GitHubRegistry
 from muster.integrations.github.reruns import Reruns
 from muster.integrations.github.runtime import DOWNLOAD, GitHubRuntime, RunnerPackage
 from muster.integrations.github.scale_sets import ScaleSets
-from muster.integrations.github.set_directory import RegistrationLimit, SetDirectory
+from muster.integrations.github.set_directory import SetDirectory
 from muster.integrations.github.set_listeners import SetListeners
 from muster.integrations.github.tables import GitHubConfig
 from muster.integrations.github.trust import Trust
@@ -100,6 +101,11 @@ class GitHub:
             directory=self.directory,
             shared=shared,
         )
+
+    def duties(self, given: DutyContext, jobs: "JobServing | None" = None) -> tuple[Duty, ...]:
+        """Return the duties of a replica, which shares the limit on registrations with the others."""
+        self.directory.limit.divide(given.store, given.owner)
+        return duties(given, self.registry, jobs)
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -224,7 +230,7 @@ async def connect(site: Site) -> Parts:
             jobs = _job_serving(given, site, github.registry)
             found |= {
                 "runtimes": {"github": github.runtime},
-                "duties": lambda given: duties(given, github.registry, jobs),
+                "duties": lambda given: github.duties(given, jobs),
                 "standing": lambda given: [SetListeners(given, github.directory)],
             }
             if jobs is not None:

@@ -98,7 +98,7 @@ class GitHubRuntime(NodeRuntime):
             return Kit(program=program("serve.py", given))
         labels = labels_of(request, spec)
         if JOB.name in request.tables:
-            self._directory.limit.take()  # jobs come in thousands, and GitHub counts each registration
+            await self._directory.limit.take()  # jobs come in thousands, and GitHub counts each registration
         if serves_once(request, spec):
             given["jit"] = await self._registry.just_in_time(
                 scope, name=name, labels=labels, group=runner.group

@@ -1,15 +1,12 @@
 """Register runners of scale sets: find the set by its name, and keep below GitHub's limit."""
 
-from collections import deque
-
-from muster.domain.errors import Throttled
 from muster.integrations.github.actions_service import Gone, SetMissing
+from muster.integrations.github.registration_limit import RegistrationLimit
 from muster.integrations.github.runners import RunnerRegistry, RunnerSpec, Scope
 from muster.integrations.github.scale_set_shapes import ScaleSet, SetRunner
 from muster.integrations.github.scale_sets import ScaleSets, SetSpec
 from muster.ports.clock import Clock
 
-MINUTE = 60.0
 KNOWN_FOR = 300.0
 """Seconds for which a set's number is believed. One that vanished is noticed at once."""
 
@@ -19,25 +16,6 @@ def spec_of(runner: RunnerSpec) -> SetSpec:
     return SetSpec(
         scope=Scope.named(runner.scope), name=runner.scale_set, group=runner.group, labels=runner.labels
     )
-
-
-class RegistrationLimit:
-    """So many registrations in any minute, over all sets of this replica."""
-
-    def __init__(self, clock: Clock, per_minute: int) -> None:
-        self._clock = clock
-        self.per_minute = per_minute
-        self._made: deque[float] = deque()
-
-    def take(self) -> None:
-        """Count one registration. Raises Throttled, with the seconds until there is room again."""
-        now = self._clock.now()
-        while self._made and self._made[0] <= now - MINUTE:
-            self._made.popleft()
-        if len(self._made) >= self.per_minute:
-            words = f"cannot register a runner: Muster registers {self.per_minute} in a minute at most"
-            raise Throttled(words, self._made[0] + MINUTE - now)
-        self._made.append(now)
 
 
 class SetDirectory:
@@ -61,7 +39,7 @@ class SetDirectory:
 
         Raises SetMissing while there is no such set: its listener makes it.
         """
-        self.limit.take()
+        await self.limit.take()
         set_id = await self._number(spec)
         try:
             return await self.sets.just_in_time(spec.scope, set_id, name=name)

@@ -45,8 +45,8 @@ class GitHubConfig:
     issuer: str | None = None
     """Of the tokens with which workflows sign in; None: what belongs to `url`."""
     runners_per_minute: int = 180
-    """Runners of scale sets that are registered in a minute, at most. GitHub refuses more than 1,500 in five
-    minutes for one organisation; what is left is for everybody else's."""
+    """Runners of scale sets and for jobs that all replicas together register in a minute, at most. GitHub
+    refuses more than 1,500 in five minutes for one organisation; the rest is for others."""
     audience: str = ""
     """What these tokens must be meant for; empty: one of the server's own addresses, so that a token for
     another server is worth nothing here."""
