@@ -11,6 +11,7 @@ from muster.stores.sql.postgres import connections
 from muster.stores.sql.postgres import wakeups as shared
 from muster.stores.sql.postgres.connections import ConnectionFactory
 from muster.stores.sql.postgres.wakeups import SharedWakeups
+from muster.stores.wakeups import LocalListener
 from tests.stores import postgres
 from tests.stores.wire import Wire
 
@@ -55,6 +56,32 @@ async def test_a_topic_wakes_the_listeners_of_the_other_replica_and_only_those(
     here.notify(ACCESS)
     assert await wanted.wait(30.0)
     assert not await unwanted.wait(0.0)
+
+
+async def test_a_replica_sends_and_hears_on_one_connection_and_its_own_notices_wake_nobody_twice(
+    address: str, pair: tuple[SharedWakeups, SharedWakeups], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = pair
+    woken: list[str] = []
+    wake = LocalListener.wake
+
+    def noted(self: LocalListener) -> None:
+        woken.append(self.topics[0])
+        wake(self)
+
+    monkeypatch.setattr(LocalListener, "wake", noted)
+    _own, other, answer = here.listen((TOPIC,)), there.listen((TOPIC,)), here.listen((ACCESS,))
+    here.notify(TOPIC)
+    assert await other.wait(30.0)
+    there.notify(ACCESS)  # sent later, so the first notice has come back by then
+    assert await answer.wait(30.0)
+    assert woken == [TOPIC, TOPIC, ACCESS], "once here, once there, then the answer"
+    with psycopg.connect(address, autocommit=True) as admin:
+        (connected,) = admin.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        ).fetchone() or (None,)
+    assert connected == len(pair)
 
 
 async def test_more_topics_than_one_notice_holds_all_arrive(

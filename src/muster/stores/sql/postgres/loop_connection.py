@@ -47,11 +47,15 @@ class LoopConnection(psycopg.Connection[tuple[object, ...]]):
         finally:
             if self.pgconn.status != ConnStatus.OK:
                 self.unwatch()
+            elif self._heard is not None:
+                self._tell_notices()  # what came together with the answer
 
     def hear(self, heard: Callable[[str], None]) -> asyncio.Future[None]:
-        """Call `heard` with each notice from now on. The future fails when the connection is lost."""
+        """Call `heard` with each notice from now on. The future fails when the connection is lost while no
+        statement runs."""
         loop = asyncio.get_running_loop()
         self._heard, self._lost = heard, loop.create_future()
+        self.add_notify_handler(lambda notice: heard(notice.payload))
         self._watch(loop)
         self._readable()  # what came together with the answer to LISTEN
         return self._lost
@@ -96,12 +100,15 @@ class LoopConnection(psycopg.Connection[tuple[object, ...]]):
         try:
             self._tell_of_writes(False)
             self.pgconn.consume_input()  # an answer that no caller waits for, or a notice
-            while self._heard is not None and (notice := self.pgconn.notifies()) is not None:
-                self._heard(notice.extra.decode())
+            self._tell_notices()
         except psycopg.Error as error:
             self.unwatch()
             if self._lost is not None and not self._lost.done():
                 self._lost.set_exception(error)
+
+    def _tell_notices(self) -> None:
+        while self._heard is not None and (notice := self.pgconn.notifies()) is not None:
+            self._heard(notice.extra.decode())
 
     def _found(self) -> Ready:
         """Return what the socket is ready for. One that was reset is ready for both."""

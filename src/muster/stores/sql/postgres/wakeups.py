@@ -2,13 +2,13 @@
 
 Wake-ups are hints: polling finds what is lost. So they are sent after the commit, batched, on a connection of
 their own. A NOTIFY inside the writing transactions would make all commits wait for each other. Nothing waits
-for a wake-up.
+for a wake-up. The connection that sends also hears: its own notices come with the answer and wake nothing.
 """
 
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import psycopg
 
@@ -39,19 +39,19 @@ class SharedWakeups(Wakeups):
         self._topics: dict[str, None] = {}
         self._due = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        self._talking: asyncio.Task[None] | None = None
         self.hearing = asyncio.Event()
         """Set once notices of others come in."""
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._tasks = tuple(map(self._loop.create_task, (self._send_for_ever(), self._hear_for_ever())))
+        self._talking = self._loop.create_task(self._talk_for_ever())
 
     async def close(self) -> None:
         self._loop = None
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._talking is not None:
+            self._talking.cancel()
+            await asyncio.gather(self._talking, return_exceptions=True)
 
     def notify(self, topic: str) -> None:
         self._local.notify(topic)
@@ -64,53 +64,43 @@ class SharedWakeups(Wakeups):
     def listen(self, topics: Sequence[str]) -> Listener:
         return self._local.listen(topics)
 
-    # --- to others --------------------------------------------------------------------------------
+    # --- between replicas -------------------------------------------------------------------------
 
-    async def _send_for_ever(self) -> None:
+    async def _talk_for_ever(self) -> None:
         while True:
-            await self._due.wait()
-            await self._while_connected(self._send, "cannot send notices")
+            opened: LoopConnection | None = None
+            try:
+                opened = connection = await bridged(lambda: in_thread(self._factory.open))
+                await self._talk(connection)
+            except (psycopg.Error, StoreUnavailable) as error:
+                logger.debug("cannot exchange notices", extra={"error": str(error)})
+                await asyncio.sleep(AGAIN)
+            finally:
+                if opened is not None:
+                    opened.close()
 
-    async def _send(self, connection: LoopConnection) -> None:
+    async def _talk(self, connection: LoopConnection) -> None:
+        """Send and hear notices. Raises psycopg.Error when the connection is lost."""
         # Nothing is lost with a hint: don't wait for a disk.
         await bridged(connection.execute, "SET synchronous_commit = off")
+        await bridged(connection.execute, f"LISTEN {CHANNEL}")
+        lost = connection.hear(self._deliver)
+        lost.add_done_callback(lambda _lost: self._due.set())
+        self.hearing.set()
         while True:
             await self._due.wait()
             self._due.clear()
+            if lost.done():
+                await lost
             topics, self._topics = list(self._topics), {}
             for payload in payloads(self._name, topics):
                 await bridged(connection.execute, "SELECT pg_notify($1, $2)", (CHANNEL, payload))
-
-    # --- from others ------------------------------------------------------------------------------
-
-    async def _hear_for_ever(self) -> None:
-        while True:
-            await self._while_connected(self._hear, "cannot hear notices")
-
-    async def _hear(self, connection: LoopConnection) -> None:
-        await bridged(connection.execute, f"LISTEN {CHANNEL}")
-        lost = connection.hear(self._deliver)
-        self.hearing.set()
-        await lost
 
     def _deliver(self, payload: str) -> None:
         name, topics = read(payload)
         if name != self._name:
             for topic in topics:
                 self._local.notify(topic)
-
-    async def _while_connected(self, use: Callable[[LoopConnection], Awaitable[None]], problem: str) -> None:
-        """Use a connection until it is lost, or can't be made; then wait a while."""
-        opened: LoopConnection | None = None
-        try:
-            opened = connection = await bridged(lambda: in_thread(self._factory.open))
-            await use(connection)
-        except (psycopg.Error, StoreUnavailable) as error:
-            logger.debug(problem, extra={"error": str(error)})
-            await asyncio.sleep(AGAIN)
-        finally:
-            if opened is not None:
-                opened.close()
 
 
 def payloads(name: str, topics: Sequence[str]) -> list[str]:
