@@ -2,6 +2,7 @@ import asyncio
 import json
 import re
 import socket
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from typing import Any, cast
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from muster.api import connections, streams
+from muster.api import connections, histories, streams
 from muster.api.access import LOOK_AGAIN, Credentials, Permit
 from muster.api.context import SHUTDOWN, Context
 from muster.api.feed_pages import PAGE, FeedPages
@@ -76,9 +77,9 @@ class _Counting:
 async def test_followers_of_one_operation_share_what_is_read_of_it(site: Site) -> None:
     operation = await site.provisioned(site.client())
     counting = _Counting(site.ports.store)
-    histories = Histories(cast(Store, counting), site.ports.clock)
+    shared = Histories(cast(Store, counting), site.ports.clock)
     operation_id = OperationId(operation.operation_id)
-    with histories.follow(operation_id) as first, histories.follow(operation_id) as second:
+    with shared.follow(operation_id) as first, shared.follow(operation_id) as second:
         assert first is second
         await asyncio.gather(*(first.look(0) for _ in range(50)))
         assert counting.reads == 1, "those who ask together"
@@ -86,25 +87,68 @@ async def test_followers_of_one_operation_share_what_is_read_of_it(site: Site) -
         told = list(first.steps)
         assert await second.look(len(told)), "the store was asked"
         assert first.steps == told, "nothing is told twice"
-    with histories.follow(operation_id) as anew:
+    with shared.follow(operation_id) as anew:
         assert anew is not first, "nothing is kept when nobody follows"
 
 
 async def test_what_this_process_wrote_itself_is_not_read_again(site: Site) -> None:
     operation = await site.provisioned(site.client())
     counting = _Counting(site.ports.store)
-    histories = Histories(cast(Store, counting), site.ports.clock)
+    shared = Histories(cast(Store, counting), site.ports.clock)
     operation_id = OperationId(operation.operation_id)
-    with histories.follow(operation_id) as history:
+    with shared.follow(operation_id) as history:
         await history.look(0)
         known, record = len(history.steps), await site.ports.store.operation(operation_id)
         told = history.steps[-1]
-        histories.saw([written(replace(record, version=told.version + 1))])
+        shared.saw([written(replace(record, version=told.version + 1))])
         assert not await history.look(known), "it needs no read"
         assert [step.version for step in history.steps[known:]] == [told.version + 1]
-        histories.saw([written(replace(record, version=told.version + 3))])
+        shared.saw([written(replace(record, version=told.version + 3))])
         assert await history.look(known + 1), "another process wrote the version in between"
         assert len(history.steps) == known + 1
+
+
+async def test_the_first_follower_of_what_this_process_submitted_reads_nothing(site: Site) -> None:
+    operation = await site.provisioned(site.client())
+    operation_id = OperationId(operation.operation_id)
+    counting = _Counting(site.ports.store)
+    shared = Histories(cast(Store, counting), site.ports.clock)
+    with shared.follow(operation_id) as history:
+        await history.look(0)
+        told = list(history.steps)
+    record = await site.ports.store.operation(operation_id)
+    reads = counting.reads
+
+    for version in (1, 2):
+        shared.saw([written(replace(record, version=version))])
+    with shared.follow(operation_id) as history:
+        assert not await history.look(0)
+        assert [step.version for step in history.steps] == [1, 2]
+        assert counting.reads == reads
+        assert await history.look(2), "what others wrote since is read, as before"
+        assert [step.version for step in history.steps] == [1, 2, *(step.version for step in told[2:])]
+
+    for version in (1, 3):
+        shared.saw([written(replace(record, version=version))])
+    with shared.follow(operation_id) as history:
+        assert await history.look(0), "another process wrote the second version"
+        assert history.steps == told
+
+
+async def test_few_operations_are_kept_for_followers_that_may_never_come(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(histories, "BEGUN_MOST", 2)
+    operation = await site.provisioned(site.client())
+    record = replace(await site.ports.store.operation(OperationId(operation.operation_id)), version=1)
+    kept = Histories(site.ports.store, site.ports.clock)
+    ids = [OperationId(f"op-{number}") for number in range(3)]
+    kept.saw([written(replace(record, id=each)) for each in ids])
+    for operation_id, steps in zip(ids, (0, 1, 1), strict=True):
+        with kept.follow(operation_id) as history:
+            with suppress(NotFound):
+                await history.look(0)
+            assert len(history.steps) == steps
 
 
 def written(operation: Operation) -> Written:

@@ -1,7 +1,8 @@
 """What operations showed, read, decoded and encoded once for all streams that follow the same one.
 
 A history lives for as long as a stream follows its operation. Streams that are woken together share one read.
-What this process wrote itself is taken from its commit, and not read.
+What this process wrote itself is taken from its commit, and not read. That includes what it submitted: who
+submits an operation follows it next.
 """
 
 import asyncio
@@ -44,8 +45,12 @@ async def classify_bundle(bundle: Bundle) -> Diagnosis:
     return await asyncio.to_thread(_classified, bundle)
 
 
+FIRST = 1
+"""The version of an operation when it is submitted."""
 PAGE = 200
 """Events that are read at once."""
+BEGUN_MOST = 128
+"""Operations that were submitted here last, and kept for their first follower."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +65,18 @@ class Step:
 class History:
     """The versions of one operation, oldest first."""
 
-    def __init__(self, store: Store, clock: Clock, operation_id: OperationId) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, operation_id: OperationId, written: Iterable[Operation]
+    ) -> None:
         self._store = store
         self._clock = clock
         self._id = operation_id
         self._cursor: Cursor | None = None
         self._fields: dict[str, Plain] = {}
         self._reads: SingleFlight[str, None] = SingleFlight()
-        self._written: list[Operation] = []
-        """Versions that this process wrote, each the next one after the last step."""
+        self._written = list(written)
+        """Versions that this process wrote, each the next one after the last step. Without steps they begin
+        with the first version."""
         self.steps: list[Step] = []
         self.followers = 0
 
@@ -127,19 +135,38 @@ class Histories:
         self._store = store
         self._clock = clock
         self._followed: dict[OperationId, History] = {}
+        self._begun: dict[OperationId, list[Operation]] = {}
+        """The versions, since the first, of operations that were submitted here and have no stream yet."""
 
     def saw(self, written: Iterable[Written]) -> None:
         """Take the commits of this process, right after each one."""
         for each in written:
-            history = self._followed.get(OperationId(each.draft.entity_id))
-            if history is not None and isinstance(each.record, Operation):
+            if not isinstance(each.record, Operation):
+                continue
+            history = self._followed.get(each.record.id)
+            if history is not None:
                 history.wrote(each.record)
+            else:
+                self._keep(each.record)
+
+    def _keep(self, operation: Operation) -> None:
+        begun = self._begun.get(operation.id)
+        if begun is not None and operation.version == begun[-1].version + 1:
+            begun.append(operation)
+        elif begun is not None:
+            del self._begun[operation.id]  # another process wrote in between: the store knows all
+        elif operation.version == FIRST:
+            if len(self._begun) >= BEGUN_MOST:
+                del self._begun[next(iter(self._begun))]
+            self._begun[operation.id] = [operation]
 
     @contextmanager
     def follow(self, operation_id: OperationId) -> Iterator[History]:
         """Give the history that all present followers of the operation share."""
-        history = self._followed.get(operation_id) or History(self._store, self._clock, operation_id)
-        self._followed[operation_id] = history
+        history = self._followed.get(operation_id)
+        if history is None:
+            begun = self._begun.pop(operation_id, ())
+            history = self._followed[operation_id] = History(self._store, self._clock, operation_id, begun)
         history.followers += 1
         try:
             yield history
