@@ -18,7 +18,6 @@ from muster.stores.sql.tx import Tx, Value
 EVERYTHING = ""
 """How a pause of everything is stored: no template has this name."""
 
-_BY_ID = f"SELECT {API_TOKEN.select} FROM api_tokens WHERE id = :id"
 _BY_HASH = f"SELECT {API_TOKEN.select} FROM api_tokens WHERE secret_hash = :secret_hash"
 _ALL = f"SELECT {API_TOKEN.select} FROM api_tokens ORDER BY created_at, id LIMIT 1000"
 _ADD = API_TOKEN.inserting("secret_hash")
@@ -60,10 +59,7 @@ def _revoke(tx: Tx, token_id: str, *, now: float, actor: str = "") -> ApiToken:
         "UPDATE api_tokens SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL",
         {"id": token_id, "now": now},
     )
-    rows = tx.execute(_BY_ID, {"id": token_id})
-    if not rows:
-        raise NotFound("token", token_id)
-    token = API_TOKEN.decode(rows[0])
+    token = API_TOKEN.get(tx, token_id)
     if revoked:
         events.append(tx, of_token_revoked(token, actor=actor), at=now)
     return token

@@ -19,7 +19,6 @@ from muster.stores.sql.engines import EngineVerbs, read, write
 from muster.stores.sql.rows import CLUSTER
 from muster.stores.sql.tx import Tx, Value
 
-_BY_ID = f"SELECT {CLUSTER.select} FROM clusters WHERE id = :id"
 LIVE_NAMED = f"SELECT {CLUSTER.select} FROM clusters WHERE lower(name) = :name AND state <> 'deleted'"
 EVER_NAMED = f"""
     SELECT {CLUSTER.select} FROM clusters WHERE lower(name) = :name ORDER BY created_at DESC, id DESC LIMIT 1
@@ -38,10 +37,7 @@ _TOKEN = "SELECT token FROM cluster_tokens WHERE cluster_id = :id"  # noqa: S105
 
 
 def _get(tx: Tx, cluster_id: ClusterId) -> Cluster:
-    rows = tx.execute(_BY_ID, {"id": cluster_id})
-    if not rows:
-        raise NotFound("cluster", cluster_id)
-    return CLUSTER.decode(rows[0])
+    return CLUSTER.get(tx, cluster_id)
 
 
 def _named(tx: Tx, name: str) -> Cluster | None:

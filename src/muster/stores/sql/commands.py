@@ -9,7 +9,7 @@ from functools import cache
 
 from muster.domain import events as drafts
 from muster.domain.command import OUTPUT_CAP, Command
-from muster.domain.errors import Conflict, NotFound
+from muster.domain.errors import Conflict
 from muster.domain.ids import AssignmentId, CommandId, OperationId
 from muster.domain.node import NodeChange
 from muster.ports.commands import Kept
@@ -21,7 +21,6 @@ from muster.stores.sql.engines import EngineVerbs, read, write
 from muster.stores.sql.rows import COMMAND
 from muster.stores.sql.tx import Retry, Tx, Value
 
-_BY_ID = f"SELECT {COMMAND.select} FROM commands WHERE id = :id"
 OF_OPERATION = f"""
     SELECT {COMMAND.select} FROM commands WHERE operation_id = :id ORDER BY created_at, id LIMIT 10000
 """
@@ -54,15 +53,8 @@ _FIRST = """
 """
 
 
-def _find(tx: Tx, command_id: CommandId) -> Command | None:
-    return COMMAND.first(tx.execute(_BY_ID, {"id": command_id}))
-
-
 def _get(tx: Tx, command_id: CommandId) -> Command:
-    found = _find(tx, command_id)
-    if found is None:
-        raise NotFound("command", command_id)
-    return found
+    return COMMAND.get(tx, command_id)
 
 
 def _of_operation(tx: Tx, operation_id: OperationId) -> Sequence[Command]:
@@ -82,13 +74,13 @@ def _overdue(tx: Tx, *, now: float, limit: int) -> Sequence[Command]:
 
 
 def _start(tx: Tx, command: Command, change: NodeChange, *, actor: str = "") -> Command:
-    there = _find(tx, command.id)
+    there = COMMAND.find(tx, command.id)
     if there is not None:
         return there
     try:
         nodes.apply(tx, change)
     except Conflict:
-        if _find(tx, command.id) is not None:
+        if COMMAND.find(tx, command.id) is not None:
             raise Retry(f"{command.id} was started at the same moment") from None
         raise
     tx.change(COMMAND.insert, COMMAND.params(command))

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import cache
 
 from muster.domain import events as drafts
-from muster.domain.errors import NotFound
 from muster.domain.ids import JobId
 from muster.domain.job_figures import SourceCounts
 from muster.domain.jobs import Job, JobChange, JobSighting, JobState, merge
@@ -16,7 +15,6 @@ from muster.stores.sql.engines import EngineVerbs, read, write
 from muster.stores.sql.rows import JOB, SOURCE_COUNTS
 from muster.stores.sql.tx import Retry, Tx, Value
 
-_BY_ID = f"SELECT {JOB.select} FROM jobs WHERE id = :id"
 OF_RUN = f"""
     SELECT {JOB.select} FROM jobs WHERE repository = :repository AND run = :run
     ORDER BY created_at DESC, id DESC LIMIT :limit
@@ -36,10 +34,7 @@ _SOURCES = f"SELECT {SOURCE_COUNTS.select} FROM job_sources ORDER BY source, que
 
 
 def _get(tx: Tx, job_id: JobId) -> Job:
-    rows = tx.execute(_BY_ID, {"id": job_id})
-    if not rows:
-        raise NotFound("job", job_id)
-    return JOB.decode(rows[0])
+    return JOB.get(tx, job_id)
 
 
 def _note(tx: Tx, sightings: Sequence[JobSighting], *, now: float) -> Sequence[Job]:
@@ -51,7 +46,7 @@ def _note(tx: Tx, sightings: Sequence[JobSighting], *, now: float) -> Sequence[J
 
 
 def _noted(tx: Tx, seen: JobSighting, now: float) -> Job:
-    known = JOB.first(tx.execute(_BY_ID + tx.locks.hold, {"id": seen.id}))
+    known = JOB.first(tx.execute(JOB.by_id + tx.locks.hold, {"id": seen.id}))
     change = merge(known, seen, now=now)
     if change is not None:
         _apply(tx, change)

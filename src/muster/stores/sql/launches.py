@@ -7,7 +7,6 @@ launch's own guarded write, by what was adopted and what it still holds.
 from collections.abc import Sequence
 
 from muster.domain import events as drafts
-from muster.domain.errors import NotFound
 from muster.domain.ids import LaunchId, OperationId
 from muster.domain.launch import Launch
 from muster.domain.node import Node
@@ -17,7 +16,6 @@ from muster.stores.sql import counters, events, guards, nodes, templates
 from muster.stores.sql.rows import LAUNCH
 from muster.stores.sql.tx import Tx, Value
 
-_BY_ID = f"SELECT {LAUNCH.select} FROM launches WHERE id = :id"
 _BY_TOKEN = f"SELECT {LAUNCH.select} FROM launches WHERE token = :token"
 # Ids of one operation differ by their ordinal alone, so the shorter one is the lower one.
 OF_OPERATION = (
@@ -31,15 +29,8 @@ TO_CLOSE = f"""
 """
 
 
-def find(tx: Tx, launch_id: LaunchId) -> Launch | None:
-    return LAUNCH.first(tx.execute(_BY_ID, {"id": launch_id}))
-
-
 def get(tx: Tx, launch_id: LaunchId) -> Launch:
-    found = find(tx, launch_id)
-    if found is None:
-        raise NotFound("launch", launch_id)
-    return found
+    return LAUNCH.get(tx, launch_id)
 
 
 def by_token(tx: Tx, token: str) -> Launch | None:
@@ -58,7 +49,7 @@ def to_close(tx: Tx, *, limit: int, after: Launch | None = None) -> Sequence[Lau
 
 def reserve(tx: Tx, launch: Launch, *, cap: int, total_cap: int, fence: Fence) -> Launch:
     guards.check_fence(tx, fence)
-    there = find(tx, launch.id)
+    there = LAUNCH.find(tx, launch.id)
     if there is not None:
         return there
     stored = templates.caps(tx, launch.template)

@@ -9,7 +9,7 @@ from functools import cache
 
 from muster.domain import events as drafts
 from muster.domain import node as lifecycle
-from muster.domain.errors import Conflict, IllegalTransition, NotFound
+from muster.domain.errors import Conflict, IllegalTransition
 from muster.domain.failures import of_node as of_failure
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import LIVE, Fact, NodeState, Verb
@@ -22,7 +22,6 @@ from muster.stores.sql import boots, counters, events, failures, guards, livenes
 from muster.stores.sql.rows import NODE
 from muster.stores.sql.tx import Tx
 
-BY_ID = f"SELECT {NODE.select} FROM nodes WHERE id = :id"
 _BY_MACHINE = f"""
     SELECT {NODE.select} FROM nodes WHERE provider = :provider AND machine_id = :machine_id
     ORDER BY created_at DESC, CASE WHEN state = 'terminated' THEN 1 ELSE 0 END, id DESC LIMIT 1
@@ -36,10 +35,7 @@ _INSERT_IF_NEW = f"{NODE.insert} ON CONFLICT (provider, machine_id) WHERE state 
 
 
 def get(tx: Tx, node_id: NodeId) -> Node:
-    rows = tx.execute(BY_ID, {"id": node_id})
-    if not rows:
-        raise NotFound("node", node_id)
-    return NODE.decode(rows[0])
+    return NODE.get(tx, node_id)
 
 
 def by_machine(tx: Tx, provider: str, machine_id: str) -> Node | None:

@@ -30,13 +30,11 @@ from muster.stores.sql import (
     guards,
     launches,
     liveness,
-    nodes,
     statements,
 )
 from muster.stores.sql.rows import LAUNCH, NODE, OPERATION, age_of_operation, known_operations
 from muster.stores.sql.tx import FULL, Params, Tx, Value
 
-_BY_ID = f"SELECT {OPERATION.select} FROM operations WHERE id = :id"
 _OF_NODE = f"""
     SELECT {OPERATION.select} FROM operations WHERE id = (SELECT operation_id FROM nodes WHERE id = :id)
 """
@@ -63,15 +61,14 @@ _LEASED_UNTIL = "SELECT lease_until FROM operations WHERE id = :id"
 
 
 def get(tx: Tx, operation_id: OperationId) -> Operation:
-    rows = tx.execute(_BY_ID, {"id": operation_id})
-    if not rows:
-        raise NotFound("operation", operation_id)
-    return OPERATION.decode(rows[0])
+    return OPERATION.get(tx, operation_id)
 
 
 def view(tx: Tx, operation_id: OperationId) -> OperationView:
     named: Params = {"id": operation_id}
-    found, made, held = tx.execute_all((_BY_ID, named), (launches.OF_OPERATION, named), (NODES_OF, named))
+    found, made, held = tx.execute_all(
+        (OPERATION.by_id, named), (launches.OF_OPERATION, named), (NODES_OF, named)
+    )
     if not found:
         raise NotFound("operation", operation_id)
     operation, nodes = OPERATION.decode(found[0]), tuple(NODE.decode(row) for row in held)
@@ -91,7 +88,7 @@ def holdings(tx: Tx, operation_id: OperationId) -> Holdings:
 
 
 def node_view(tx: Tx, node_id: NodeId) -> NodeView:
-    found, its_operation = tx.execute_all((nodes.BY_ID, {"id": node_id}), (_OF_NODE, {"id": node_id}))
+    found, its_operation = tx.execute_all((NODE.by_id, {"id": node_id}), (_OF_NODE, {"id": node_id}))
     if not found:
         raise NotFound("node", node_id)
     return NodeView(node=NODE.decode(found[0]), operation=OPERATION.first(its_operation))

@@ -17,6 +17,7 @@ from muster.domain.acknowledgements import Acknowledgement
 from muster.domain.boot import Boot
 from muster.domain.cluster import Cluster
 from muster.domain.command import Command
+from muster.domain.errors import NotFound
 from muster.domain.failures import Failure
 from muster.domain.health import Vitals
 from muster.domain.job_figures import SourceCounts
@@ -28,7 +29,7 @@ from muster.domain.requests import Request
 from muster.domain.serialization import Plain
 from muster.domain.undelivered import Undelivered
 from muster.stores.records import REQUESTS, request_class
-from muster.stores.sql.tx import Row, Value
+from muster.stores.sql.tx import Row, Tx, Value
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
@@ -61,8 +62,11 @@ class Codec(Generic[T]):
     A new field needs a column of the same name (a migration) and nothing here.
     """
 
-    def __init__(self, cls: type[T], table: str) -> None:
+    def __init__(self, cls: type[T], table: str, name: str = "") -> None:
+        """Take a class and its table. `name`: what a person calls a record; without one, as the class is
+        named."""
         self._cls = cls
+        self._name = name or cls.__name__.lower()
         self.table = table
         self.columns = serialization.field_names(cls)
         hints = get_type_hints(cls)
@@ -75,6 +79,7 @@ class Codec(Generic[T]):
         self._built: dict[Value, tuple[Row, T]] = {}
         """The last row of each record, by its first column, and what was built from it."""
         self.select = ", ".join(self.columns)
+        self.by_id = f"SELECT {self.select} FROM {table} WHERE id = :id"
         self.insert = self.inserting()
 
     def _conversions(self, name: str, hint: Any) -> tuple[Convert | None, Convert | None]:
@@ -150,6 +155,16 @@ class Codec(Generic[T]):
     def first(self, rows: Sequence[Row]) -> T | None:
         return self.decode(rows[0]) if rows else None
 
+    def find(self, tx: Tx, record_id: str) -> T | None:
+        return self.first(tx.execute(self.by_id, {"id": record_id}))
+
+    def get(self, tx: Tx, record_id: str) -> T:
+        """Return the record of an id. Raises NotFound."""
+        found = self.find(tx, record_id)
+        if found is None:
+            raise NotFound(self._name, record_id)
+        return found
+
 
 _REQUEST_OF: dict[type[Request], Convert] = {
     cls: _remembering(serialization.decoder(cls)) for cls in REQUESTS.values()
@@ -194,7 +209,7 @@ BOOT: Codec[Boot] = Codec(Boot, "boots")
 CLUSTER: Codec[Cluster] = Codec(Cluster, "clusters")
 JOB: Codec[Job] = Codec(Job, "jobs")
 SOURCE_COUNTS: Codec[SourceCounts] = Codec(SourceCounts, "job_sources")
-API_TOKEN: Codec[ApiToken] = Codec(ApiToken, "api_tokens")
+API_TOKEN: Codec[ApiToken] = Codec(ApiToken, "api_tokens", "token")
 DEVICE: Codec[DeviceRequest] = Codec(DeviceRequest, "device_requests")
 ACKNOWLEDGEMENT: Codec[Acknowledgement] = Codec(Acknowledgement, "acknowledgements")
 FAILURE: Codec[Failure] = Codec(Failure, "failures")
