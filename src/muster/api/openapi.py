@@ -14,7 +14,7 @@ import msgspec
 import muster
 from muster.api.access import Access
 from muster.api.router import JSON, Raw, Route, Signature, Table
-from muster.wire.base import AgentMessage, Query, Shape, encode
+from muster.wire.base import AgentMessage, PageQuery, Query, Shape, encode
 from muster.wire.problems import MEDIA_TYPE, Problem
 
 Document = dict[str, Any]
@@ -102,9 +102,10 @@ def _parameters(signature: Signature) -> list[Document]:
 
 def _query(shape: type[Query]) -> list[Document]:
     properties = _components([shape])[shape.__name__]["properties"]
+    of_page = set(PageQuery.__struct_fields__) if issubclass(shape, PageQuery) else ()
     return [
         {"name": each.name, "in": "query", "required": each.required, "schema": properties[each.name]}
-        for each in msgspec.structs.fields(shape)
+        for each in sorted(msgspec.structs.fields(shape), key=lambda each: each.name in of_page)
     ]
 
 

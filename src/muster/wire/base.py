@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, dataclass_transform
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar, dataclass_transform
 
 import msgspec
+
+from muster.domain.boot import Distribution
 
 T = TypeVar("T")
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -33,6 +35,13 @@ class Query(Shape):
     """Query parameters. They are text by nature, so numbers are read from it."""
 
 
+class PageQuery(Query):
+    """Which page of a list."""
+
+    cursor: str | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=PAGE_MOST)] = 100
+
+
 class AgentMessage(Shape, omit_defaults=True):
     """What an agent sends. The agent may be newer than its server, which leaves unknown fields aside."""
 
@@ -41,6 +50,20 @@ class Page(Shape, Generic[T]):
     items: tuple[T, ...]
     next: str | None = None
     """Where to go on; null: nothing more at present."""
+
+
+class Spread(Shape):
+    """How long something took, in seconds."""
+
+    count: int
+    p50: float
+    p95: float
+
+    @classmethod
+    def of(cls, found: Distribution | None) -> Self | None:
+        if found is None:
+            return None
+        return cls(count=found.count, p50=round(found.p50, 3), p95=round(found.p95, 3))
 
 
 def convert(cls: type[T], source: object, /, **others: object) -> T:

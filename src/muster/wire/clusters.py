@@ -12,7 +12,7 @@ from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
 from muster.domain.requests import ClusterCreateRequest
 from muster.domain.template import CLUSTER, TemplateSpec
-from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, convert
+from muster.wire.base import EXAMPLE_TIME, PageQuery, Shape, Time, convert
 from muster.wire.operations import PROGRESS_EXAMPLE, Progress
 from muster.wire.tables import SHAPES
 
@@ -37,10 +37,8 @@ class ClusterRequest(Shape):
         return convert(ClusterCreateRequest, self)
 
 
-class ClustersQuery(Query):
+class ClustersQuery(PageQuery):
     state: Annotated[tuple[ClusterState, ...], Meta(max_length=len(ClusterState))] = ()
-    cursor: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=PAGE_MOST)] = 100
 
 
 CLUSTER_EXAMPLE: dict[str, Any] = {

@@ -10,7 +10,7 @@ from muster.domain.errors import InvalidRequest
 from muster.domain.health import Silence
 from muster.domain.reasons import Reason
 from muster.domain.terminal import SIDE_MAX
-from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, convert
+from muster.wire.base import EXAMPLE_TIME, PageQuery, Query, Shape, Time, convert
 
 INDEXES_MOST = 1000
 EXECUTION_EXAMPLE = {"argv": ["make", "test"], "env": {"CI": "1"}, "timeout": 600}
@@ -187,12 +187,10 @@ class Command(Shape):
         )
 
 
-class CommandsQuery(Query):
+class CommandsQuery(PageQuery):
     operation_id: str | None = None
     """All commands on the nodes of one provision, oldest first. Without it: newest first, in pages."""
     run: str | None = None
-    cursor: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=PAGE_MOST)] = 100
 
 
 class OutputQuery(Query):

@@ -9,18 +9,16 @@ from muster.domain import job_causes, job_figures
 from muster.domain import jobs as domain
 from muster.domain.job_causes import CAUSES
 from muster.domain.jobs import JobState
-from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, convert
+from muster.wire.base import EXAMPLE_TIME, PageQuery, Shape, Spread, Time, convert
 
 ResultWord = Annotated[str, Meta(extra_json_schema={"enum": [*domain.JobResult]})]
 CauseWord = Annotated[str, Meta(extra_json_schema={"enum": [*job_causes.Unserved]})]
 """Words: a newer server may have more of them."""
 
 
-class JobsQuery(Query):
+class JobsQuery(PageQuery):
     state: Annotated[tuple[JobState, ...], Meta(max_length=len(JobState))] = ()
     """None: those that are queued or running."""
-    cursor: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=PAGE_MOST)] = 100
 
 
 JOB_EXAMPLE: dict[str, Any] = {
@@ -98,25 +96,17 @@ class Job(Shape):
         return convert(cls, job, why=why, advice=advice, waited_seconds=job.startup)
 
 
-class Waited(Shape):
-    """Seconds from queued to running."""
-
-    count: int
-    p50: float
-    p95: float
-
-
 class JobsServed(Shape):
     started: int
-    waited: Waited | None = None
+    waited: Spread | None = None
+    """Seconds from queued to running."""
     warm_rate: float | None = None
     """The share on nodes from the pool; null: none ran on a node that is known."""
 
     @classmethod
     def of(cls, found: job_figures.Served) -> Self:
-        spread, rate = found.waited, found.warm_rate
-        waited = spread and convert(Waited, spread, p50=round(spread.p50, 3), p95=round(spread.p95, 3))
-        return convert(cls, found, waited=waited, warm_rate=None if rate is None else round(rate, 4))
+        rate = None if found.warm_rate is None else round(found.warm_rate, 4)
+        return convert(cls, found, waited=Spread.of(found.waited), warm_rate=rate)
 
 
 class UnservedJobs(Shape):

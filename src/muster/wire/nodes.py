@@ -10,7 +10,7 @@ from muster.domain.health import Health, HealthSource, Vitals
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
 from muster.domain.template import UsageClass
-from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, convert
+from muster.wire.base import EXAMPLE_TIME, PageQuery, Shape, Time, convert
 
 
 class Node(Shape):
@@ -112,12 +112,10 @@ class HoldRequest(Shape):
     seconds: float
 
 
-class NodesQuery(Query):
+class NodesQuery(PageQuery):
     state: Annotated[tuple[NodeState, ...], Meta(max_length=len(NodeState))] = ()
     """None given: every state but terminated."""
     template: str | None = None
-    cursor: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=PAGE_MOST)] = 100
 
 
 class Console(Shape):

@@ -15,7 +15,7 @@ from muster.domain.reasons import ADVICE, Reason
 from muster.domain.requests import ClusterCreateRequest, ProvisionRequest, RunRequest
 from muster.domain.serialization import to_plain
 from muster.domain.steps import STEPS, Steps
-from muster.wire.base import EXAMPLE_TIME, PAGE_MOST, Query, Shape, Time, convert
+from muster.wire.base import EXAMPLE_TIME, PageQuery, Shape, Time, convert
 from muster.wire.diagnoses import Diagnosis
 from muster.wire.events import without_environment
 
@@ -250,12 +250,10 @@ class Why(Shape):
     advice: str = ""
 
 
-class OperationsQuery(Query):
+class OperationsQuery(PageQuery):
     kind: Kind | None = None
     status: Annotated[tuple[Status, ...], Meta(max_length=len(Status))] = ()
     run: str | None = None
-    cursor: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=PAGE_MOST)] = 100
 
 
 class Extension(Shape):

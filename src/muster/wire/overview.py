@@ -16,7 +16,7 @@ from muster.domain.overview import GROUPS_MOST, LEFTOVERS_MOST
 from muster.domain.progress import Tone
 from muster.domain.reasons import Reason
 from muster.domain.recent_changes import Change as Changed
-from muster.wire.base import EXAMPLE_TIME, Shape, Time, convert
+from muster.wire.base import EXAMPLE_TIME, Shape, Spread, Time, convert
 from muster.wire.jobs import JobSummary
 from muster.wire.nodes import Pools
 from muster.wire.observations import Dependency, Duty, StoreCalls
@@ -255,27 +255,19 @@ class Change(Shape):
         return convert(cls, change)
 
 
-class Ready(Shape):
-    count: int
-    p50: float
-    p95: float
-
-
 class Warm(Shape):
     provisions: int
     nodes: int
     warm: int
     rate: float | None = None
     more: bool
-    ready: Ready | None = None
+    ready: Spread | None = None
     """Seconds from a request to its commit."""
 
     @classmethod
     def of(cls, found: domain.Warmth, *, more: bool) -> Self:
-        spread = found.ready
-        ready = spread and convert(Ready, spread, p50=round(spread.p50, 3), p95=round(spread.p95, 3))
         rate = None if found.rate is None else round(found.rate, 4)
-        return convert(cls, found, rate=rate, more=more, ready=ready)
+        return convert(cls, found, rate=rate, more=more, ready=Spread.of(found.ready))
 
 
 class Warmth(Shape):
