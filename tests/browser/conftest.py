@@ -1,5 +1,5 @@
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -13,23 +13,15 @@ from tests.browser import viewing
 from tests.browser.viewing import View, viewed
 from tests.e2e.nursery import Nursery
 from tests.e2e.site import Site
+from tests.outcome import PASSED, pytest_runtest_makereport
+
+__all__ = ["pytest_runtest_makereport"]
 
 if sys.platform != "linux":
     collect_ignore_glob = ["test_*.py"]  # real nodes as processes, looked at through /proc
 
 expect.set_options(timeout=viewing.PATIENCE * 1000)
-_PASSED = pytest.StashKey[bool]()
 Open = Callable[..., View]
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    if report.when == "call":
-        item.stash[_PASSED] = report.passed
-    return report
 
 
 @pytest.fixture(scope="package")
@@ -85,7 +77,7 @@ def open_view(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Open
             return views[-1]
 
         yield opened
-        if request.node.stash.get(_PASSED, False):
+        if request.node.stash.get(PASSED, False):
             for view in views:
                 view.assert_clean()
 

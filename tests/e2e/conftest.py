@@ -1,6 +1,6 @@
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,23 +11,12 @@ import pytest
 from tests.e2e.nursery import Nursery
 from tests.e2e.site import Site
 from tests.integrations.docker.engines import engine, own_engine, shared
+from tests.outcome import PASSED, pytest_runtest_makereport
 
-__all__ = ["engine", "own_engine", "shared"]
+__all__ = ["engine", "own_engine", "pytest_runtest_makereport", "shared"]
 
 if sys.platform != "linux":
     collect_ignore_glob = ["test_*.py"]  # they look into /proc and hold processes by their pidfd
-
-_PASSED = pytest.StashKey[bool]()
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    if report.when == "call":
-        item.stash[_PASSED] = report.passed
-    return report
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +46,7 @@ def make_site(
 
     try:
         yield make
-        if request.node.stash.get(_PASSED, False):
+        if request.node.stash.get(PASSED, False):
             for site in made:
                 site.verify()
     finally:
