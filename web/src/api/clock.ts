@@ -23,7 +23,7 @@ export class ServerClock {
     const received = this.local();
     const low = server - received;
     const high = server + SECOND - sent;
-    const moved = low > this.high || high < this.low; // somebody set a clock: what we knew holds no more
+    const moved = low > this.high || high < this.low; // a clock was set: what we knew holds no more
     this.low = moved ? low : Math.max(this.low, low);
     this.high = moved ? high : Math.min(this.high, high);
   }

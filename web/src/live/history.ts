@@ -46,7 +46,7 @@ export function useConnection(): Connection {
   return useSyncExternalStore(feed.watch, feed.connection);
 }
 
-/** The newest events, a few times a second at most: nobody reads sixty lists a second. */
+/** The newest events, a few times a second at most: no person reads sixty lists a second. */
 export function useRecent(): readonly FeedEvent[] {
   const [recent, setRecent] = useState(feed.recent);
   useEffect(() => {

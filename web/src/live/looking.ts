@@ -1,6 +1,6 @@
 /** Whether anybody looks at this tab. */
 
-/** Calls once nobody has looked for so long. */
+/** Calls once no person has looked for so long. */
 export function afterHidden(milliseconds: number, then: () => void): () => void {
   let timer = 0;
   const look = () => {

@@ -1,6 +1,6 @@
 /**
  * Filters under a name, kept by this browser. A saved one is nothing but an address: `/nodes?state=failed&view=broken`.
- * Whoever gets the address sees the same, and can keep it under its name.
+ * A person who gets the address sees the same, and can keep it under its name.
  */
 
 const KEY = "muster.filters";
@@ -46,7 +46,7 @@ function all(): Saved[] {
     const found: unknown = JSON.parse(localStorage.getItem(KEY) ?? "[]");
     return Array.isArray(found) ? found.filter(isSaved) : [];
   } catch {
-    return []; // storage is blocked, or somebody else wrote there
+    return []; // storage is blocked, or another program wrote there
   }
 }
 

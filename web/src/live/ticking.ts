@@ -31,7 +31,7 @@ export function useNow(): number {
 }
 
 function read(): number {
-  // Between ticks the same value, as React demands; a fresh one if nobody read for a while, or the offset became known.
+  // Between ticks the same value, as React demands; a fresh one if it was not read for a while, or the offset became known.
   if (Math.abs(clock.now() - now) > (timer === 0 ? EVERY : 2 * EVERY)) now = clock.now();
   return now;
 }

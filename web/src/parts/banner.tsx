@@ -13,7 +13,7 @@ import { ToneSign } from "./icons";
 import { Portal } from "./portal";
 import { Lasted, Name, TemplateLink } from "./words";
 
-const TO_THE_END = ["release", "cluster_delete"]; // half of it would help nobody: the server refuses to cancel it
+const TO_THE_END = ["release", "cluster_delete"]; // half of it is of no use: the server refuses to cancel it
 
 /** The time left, counted down between two words of the server; none rather than a made-up one. */
 function Eta({ operation }: { operation: Operation }) {

@@ -1,4 +1,4 @@
-/** Takes a node out of use, gently: its run keeps it, and nobody gets it after that. */
+/** Takes a node out of use, gently: its run keeps it, and no other run gets it after that. */
 
 import { post } from "../api/client";
 import { Act } from "./act";
@@ -6,7 +6,7 @@ import { Act } from "./act";
 export function DrainButton({ nodeId, named = false }: { nodeId: string; named?: boolean }) {
   const words = {
     title: "Drain this node?",
-    text: "No other run gets it. It is ended once it is free.",
+    text: "No other run gets it. Muster ends it once it is free.",
     yes: "Drain",
   };
   return (

@@ -83,7 +83,7 @@ export function PoolBar({ pool }: { pool: Pool }) {
 export function BrakeButton({ path, paused, what }: { path: string; paused: boolean; what: string }) {
   const words = {
     title: `Pause ${what}?`,
-    text: "New claims and launches are held back until somebody resumes. What runs goes on.",
+    text: "New claims and launches are held back until an operator resumes. What runs goes on.",
     yes: "Pause",
   };
   return paused ? (

@@ -8,7 +8,7 @@ import { JUDGED, plain, type Shade, short, toneOfHealth, toneOfState, toneOfStat
 import { ago, exact, running, seconds, stamp, took } from "../words/time";
 import { ToneSign } from "./icons";
 
-/** Text that somebody else chose: any script and direction, any length, and it stays inside of its place. */
+/** Text from outside: any script and direction, any length, and it stays inside of its place. */
 export function Name({ children, mono = false }: { children: string; mono?: boolean }) {
   return (
     <bdi className={mono ? "name mono" : "name"} title={children.length > 24 ? children : undefined}>

@@ -74,7 +74,7 @@ export const toneOfHealth = (health: string | null | undefined): Tone => HEALTH_
 export const ended = (status: string): boolean =>
   status === "succeeded" || status === "failed" || status === "cancelled";
 
-/** Why nodes end that somebody, or the order of things, wanted: nothing went wrong. */
+/** Why nodes end in good order: nothing went wrong. */
 export const ORDERLY: ReadonlySet<string> = new Set([
   "retired",
   "operator",
