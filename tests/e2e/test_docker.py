@@ -17,6 +17,7 @@ from fakes.github import FakeGitHub
 from muster.client import calls
 from muster.integrations.docker import names
 from tests.e2e.containers import CONFIG, ENGINE, container, inspected, none_runs, running, site_on, template
+from tests.e2e.shells import walk_through_a_shell
 from tests.e2e.site import Site, until
 from tests.e2e.workflows import Workflows, settings
 from tools.engines import getting
@@ -84,6 +85,15 @@ def test_the_container_is_confined_and_its_secret_is_nowhere(
     # Nor is its file there any more.
     assert "secret" not in said(site, "ls", "/muster", "/muster/node", run="ls").split()
     site.release(operation)
+
+
+def test_a_person_looks_into_a_container(
+    engine: Engine, make_site: Callable[..., Site], tmp_path: Path
+) -> None:
+    site = site_on(make_site, engine)
+    made = site.succeeded(site.provision(1, run="look"))
+    walk_through_a_shell(site, tmp_path, "look")
+    site.release(made)
 
 
 def test_files_go_in_and_results_come_out(

@@ -16,6 +16,7 @@ from muster.integrations.kvm.snapshots import reports, snapshots_of
 from muster.integrations.kvm.tables import QEMU
 from muster.slots.processes import carriers
 from tests.cli.terminal import Terminal
+from tests.e2e.shells import walk_through_a_shell
 from tests.e2e.site import BRISK, Site, until, words_of
 from tests.e2e.workflows import Workflows, settings
 from tests.integrations.kvm.yard import needs_microvms, table
@@ -109,6 +110,7 @@ def test_files_come_and_go_nothing_stays_and_killed_servers_and_machines_are_sur
     assert site.output(site.commands(site.succeeded(run))[0]) == b"begun\ndone\n"
 
     held = site.provision(1, run="held")
+    walk_through_a_shell(site, tmp_path, "held", within=BOOT)
     (node,) = site.members(held)
     (slot,) = (slot for slot in site.slots() if slot.machine_id == node.machine_id)
     record = slot.record()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,11 +14,13 @@ from fakes.github import FakeGitHub
 from muster.client import calls
 from muster.domain.command import Execution
 from tests.cli.terminal import Terminal
+from tests.cli.tls import Authority, in_front
 from tests.e2e.nursery import Nursery
+from tests.e2e.shells import walk_through_a_shell
 from tests.e2e.site import PATIENCE, alive, free_port, until, words_of
 from tests.e2e.ssh_site import SshSite, config
 from tests.e2e.workflows import Workflows, settings
-from tests.integrations.ssh.yard import Yard, needs_sshd
+from tests.integrations.ssh.yard import PYTHON, Yard, needs_sshd
 
 pytestmark = needs_sshd
 MakeSite = Callable[..., SshSite]
@@ -100,6 +103,43 @@ def test_files_come_and_go_and_what_a_run_left_is_wiped_before_the_next(
     again = site.succeeded(site.run("sh", "-c", "ls -A; ls -A $TMPDIR", count=2, run="next"))
     assert [site.output(each) for each in site.commands(again)] == [b"", b""]
     site.verify()
+
+
+def test_a_person_looks_into_a_node_on_a_host(site: SshSite, tmp_path: Path) -> None:
+    site.succeeded(site.provision(1, run="look"))
+    walk_through_a_shell(site, tmp_path, "look")
+
+
+def trusting(authority: Authority, place: Path) -> Path:
+    """A Python of the host whose machine trusts the authority."""
+    subprocess.run([PYTHON, "-m", "venv", "--without-pip", place], check=True)
+    (packages,) = place.glob("lib/python*/site-packages")
+    own = f"import os; os.environ['SSL_CERT_FILE'] = {str(authority.file)!r}\n"
+    (packages / "trusted.pth").write_text(own)
+    return place / "bin" / "python"
+
+
+def test_shells_and_copies_go_through_tls_at_both_ends(yard: Yard, nursery: Nursery, tmp_path: Path) -> None:
+    """A proxy speaks TLS in front of the server, for the person and for the agent."""
+    authority = Authority(tmp_path)
+    python = trusting(authority, tmp_path / "python")
+    yard.host("web1")
+    root = tmp_path / "site"
+    root.mkdir()
+    site = SshSite(root, nursery, yard)
+    with in_front(site.url, authority.context("localhost")) as port:
+        url = f"https://localhost:{port}"
+        changes = {"web1": {"python": str(python)}}
+        site.reconfigure(config(yard, changes, f'[server]\npublic_url = "{url}"'))
+        try:
+            site.start()
+            site.template()
+            site.succeeded(site.provision(1, run="look"))
+            token = (site.data / "admin.token").read_text().strip()
+            given = {"MUSTER_SERVER": url, "MUSTER_TOKEN": token, "MUSTER_CA_FILE": str(authority.file)}
+            walk_through_a_shell(site, tmp_path, "look", environment=given)
+        finally:
+            site.close()
 
 
 def test_an_agent_that_is_killed_is_noticed_and_its_tree_is_ended(site: SshSite) -> None:

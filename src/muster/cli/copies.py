@@ -78,7 +78,7 @@ fi
 _TAKE = """
 stage=$1 path=$2
 [ -e "$path" ] || [ -L "$path" ] || { echo "there is no such path" >&2; exit 1; }
-size=$(du -sk "$path" | cut -f1)
+size=$(du -sk "$path") && size=${size%%[!0-9]*}
 if [ "$size" -gt "$3" ]; then
   echo "it has $((size / 1024)) MiB, and at most $(($3 / 1024)) are copied" >&2; exit 1
 fi

@@ -32,6 +32,7 @@ export MUSTER_POWEROFF='poweroff -f || busybox poweroff -f || echo o >/proc/sysr
 (: >>/dev/console) 2>/dev/null && exec >>/dev/console 2>&1
 exec 5</sys/firmware/qemu_fw_cfg/by_name/opt/muster/secret/raw
 mount -t tmpfs -o mode=0700 muster /sys/firmware/qemu_fw_cfg
+[ -e /dev/pts/ptmx ] || { mkdir -p /dev/pts && mount -t devpts -o mode=620,ptmxmode=666 devpts /dev/pts; }
 I=$(cat <<'MUSTER_IDENTITY'
 @READER@MUSTER_IDENTITY
 )
