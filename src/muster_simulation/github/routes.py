@@ -184,7 +184,7 @@ def _page(asked: Asked, found: Sequence[T]) -> Sequence[T]:
 def _jit(world: GitHubState, asked: Asked, scope: str) -> Said:
     body = asked.body or {}
     name, labels = str(body.get("name", "")), body.get("labels")
-    groups = {1, *world.groups.get(scope.partition("/")[0], {}).values()}
+    groups = world.groups_of(scope).values()
     if not 0 < len(name) <= NAME_MAX or not labels or body.get("runner_group_id") not in groups:
         return _refused(422, "Validation Failed")
     if world.named(scope, name) is not None:
@@ -210,7 +210,7 @@ def _removed(world: GitHubState, asked: Asked, scope: str, runner_id: str) -> Sa
 
 
 def _groups(world: GitHubState, asked: Asked, org: str) -> Said:
-    named = {"Default": 1, **world.groups.get(org, {})}
+    named = world.groups_of(org)
     found = [
         {"id": number, "name": name, "allows_public_repositories": number not in world.sets.private_groups}
         for name, number in named.items()
@@ -314,7 +314,7 @@ def _register(world: GitHubState, asked: Asked) -> Said:
         if not body["replace"]:
             return _refused(409, "Already exists")
         world.remove(earlier)
-    group = {"": 1, "Default": 1, **world.groups.get(scope, {})}.get(body["group"])
+    group = {"": 1, **world.groups_of(scope)}.get(body["group"])
     if group is None:
         return _refused(422, f"Could not find any self-hosted runner group named {body['group']!r}.")
     runner = world.register(scope, body["name"], body["labels"], group=group, ephemeral=body["ephemeral"])
@@ -350,7 +350,7 @@ def _finish(world: GitHubState, asked: Asked, job_id: str) -> Said:
     return Said(status=204)
 
 
-_RUNNERS = r"/(?:repos|orgs)/(?P<scope>[^/]+(?:/[^/]+)?)/actions/runners"
+_RUNNERS = r"/(?:repos/|orgs/|(?=enterprises/))(?P<scope>[^/]+(?:/[^/]+)?)/actions/runners"
 _RUNS = r"/repos/(?P<repository>[^/]+/[^/]+)/actions/runs"
 _JOBS = r"/repos/(?P<repository>[^/]+/[^/]+)/actions/jobs"
 _ROUTES: tuple[tuple[str, str, Handler], ...] = (
@@ -360,7 +360,7 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", _RUNNERS + r"/generate-jitconfig", _guarded(_jit)),
     ("POST", _RUNNERS + r"/registration-token", _guarded(_registration)),
     ("DELETE", _RUNNERS + r"/(?P<runner_id>\d+)", _guarded(_removed)),
-    ("GET", r"/orgs/(?P<org>[^/]+)/actions/runner-groups", _guarded(_groups)),
+    ("GET", r"/(?:orgs/|(?=enterprises/))(?P<org>[^/]+(?:/[^/]+)?)/actions/runner-groups", _guarded(_groups)),
     ("GET", _RUNS, _guarded(_all_runs)),
     ("GET", _RUNS + r"/(?P<run_id>\d+)", _guarded(_one_run)),
     ("GET", _RUNS + r"/(?P<run_id>\d+)/jobs", _guarded(_jobs)),

@@ -286,8 +286,7 @@ class ScaleSets:
     def _serves(self, scale_set: ScaleSet, run: "Run") -> bool:
         if scale_set.group in self.private_groups and run.repository in self._world.public:
             return False
-        owner = run.repository.partition("/")[0]
-        return scale_set.scope.lower() in (run.repository.lower(), owner.lower())
+        return self._world.covers(scale_set.scope, run.repository)
 
     def started(self, job: "Job") -> None:
         if job.set_id in self.known:

@@ -71,7 +71,7 @@ def _shown(world: "GitHubState", each: ScaleSet) -> dict[str, Any]:
 
 
 def _groups_of(world: "GitHubState", scope: str) -> dict[str, int]:
-    return {"Default": 1, **world.groups.get(scope.partition("/")[0], {})}
+    return world.groups_of(scope)
 
 
 def _list(found: list[Any]) -> Said:

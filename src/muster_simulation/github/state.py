@@ -92,7 +92,9 @@ class GitHubState:
         """App and account."""
         self.lent: dict[str, tuple[int, float]] = {}
         self.groups: dict[str, dict[str, int]] = {}
-        """Of organisations: names and ids, beside the default one."""
+        """Of organisations and enterprises: names and ids, beside the default one."""
+        self.enterprises: dict[str, set[str]] = {}
+        """The organisations of each enterprise, in lower case."""
         self.missing: set[str] = set()
         """Scopes that no credential may see."""
         self.registrations: dict[str, tuple[str, float]] = {}
@@ -125,6 +127,17 @@ class GitHubState:
     def asked(self, pattern: str) -> int:
         """Return how many requests had this in `METHOD path`."""
         return sum(1 for method, path, _ in list(self.calls) if pattern in f"{method} {path}")
+
+    def covers(self, scope: str, repository: str) -> bool:
+        """Return whether runners of the scope serve jobs of the repository."""
+        owner = repository.partition("/")[0].lower()
+        enterprise = scope.lower().removeprefix("enterprises/")
+        return scope.lower() in (repository.lower(), owner) or owner in self.enterprises.get(enterprise, ())
+
+    def groups_of(self, scope: str) -> dict[str, int]:
+        """Return the runner groups of an organisation or enterprise."""
+        account = scope if scope.startswith("enterprises/") else scope.partition("/")[0]
+        return {"Default": 1, **self.groups.get(account, {})}
 
     # --- runners ----------------------------------------------------------------------------------
 
@@ -296,7 +309,7 @@ class GitHubState:
             return next(assigned, None)
         has = {label.lower() for label in runner.labels}
         for run in self.runs.values():
-            if runner.scope.lower() in (run.repository.lower(), run.repository.partition("/")[0].lower()):
+            if self.covers(runner.scope, run.repository):
                 for job in run.jobs:
                     if (
                         job.status == "queued"

@@ -63,6 +63,12 @@ async def test_an_app_that_is_not_installed_there_is_refused(site: Site, app: Ap
         await site.registry(app).runners(Scope.named("other/shop"))
 
 
+async def test_an_app_is_told_that_enterprises_want_a_classic_token(site: Site, app: AppCredentials) -> None:
+    with pytest.raises(Refused, match="classic token there, with manage_runners:enterprise"):
+        await site.registry(app).runners(Scope.named("enterprises/big-corp"))
+    assert site.world.calls == []
+
+
 async def test_an_app_with_another_s_key_is_refused(site: Site, app: AppCredentials) -> None:
     site.world.apps.clear()
     with pytest.raises(Refused, match="401"):

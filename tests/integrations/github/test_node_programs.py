@@ -256,6 +256,28 @@ def test_a_runner_whose_registration_is_gone_says_why(github: FakeGitHub, booted
     assert "before it listened for jobs" in said.stdout and "has been deleted" in said.stdout
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (1, "listened for jobs\n"),
+        (5, "a runner of the same name has a session"),
+        (7, "GitHub refuses its version; set runner_version to the newest release"),
+    ],
+)
+def test_how_the_real_runner_ends_before_it_listens_is_told_in_words(
+    booted: Node, tmp_path: Path, code: int, words: str
+) -> None:
+    """The real one's exit codes, from its sources: the small GitHub's runner knows only 0 and 1."""
+    place = tmp_path / "runner"
+    place.mkdir()
+    (place / "run.sh").write_text(f"#!/bin/sh\necho 'An error occurred'\nexit {code}\n")
+    (place / "run.sh").chmod(0o755)
+    said = booted.serves(program("serve.py", {"path": str(place), "user": "", "jit": "x"}))
+    assert said.returncode == 1
+    assert said.stdout.startswith(f"the runner ended with {code} before it listened for jobs")
+    assert words in said.stdout and "An error occurred" in said.stdout
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a runner another user")
 @pytest.mark.parametrize(
     ("code", "serves"),

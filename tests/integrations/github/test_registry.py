@@ -53,6 +53,19 @@ async def test_a_name_that_a_busy_runner_has_is_not_registered_again(site: Site)
     assert site.world.asked("generate-jitconfig") == 2, "once by each, and not behind the busy one's back"
 
 
+async def test_enterprises_have_runners_and_groups(site: Site) -> None:
+    registry, big = site.registry(), Scope.named("enterprises/big-corp")
+    site.world.groups["enterprises/big-corp"] = {"gpu": 9}
+    await registry.check(big, group="gpu")
+    assert await registry.registration_token(big)
+    await registry.just_in_time(big, name="r-1", labels=["7-1"], group="gpu")
+    (runner,) = await registry.runners(big)
+    assert site.world.of("enterprises/big-corp")[0].group == 9
+    assert await registry.remove(big, runner.id)
+    asked = {path for _, path, _ in site.world.calls}
+    assert asked and all(path.startswith("/enterprises/big-corp/actions/") for path in asked)
+
+
 async def test_organisations_have_runners_and_groups(site: Site) -> None:
     site.world.groups["acme"] = {"big": 7}
     registry = site.registry()

@@ -71,6 +71,9 @@ def test_where_runners_belong_is_said_by_the_template_or_the_workflow() -> None:
     assert str(scope_of(RunnerSpec(), workflow)) == "acme/shop"
     assert str(scope_of(RunnerSpec(scope="acme"), workflow)) == "acme"
     assert scope_of(RunnerSpec(scope="acme/web"), None) == Scope(owner="acme", repository="web")
+    enterprise = scope_of(RunnerSpec(scope="enterprises/big", group="gpu"), None)
+    assert enterprise == Scope(owner="big", enterprise=True)
+    assert str(enterprise) == "enterprises/big"
 
 
 @pytest.mark.parametrize(

@@ -408,3 +408,17 @@ async def test_a_runner_of_another_set_is_never_removed_for_its_name(site: Site,
 
 async def test_a_missing_runner_counts_as_removed(sets: ScaleSets) -> None:
     await sets.remove_runner(ACME, 404)
+
+
+async def test_a_set_of_an_enterprise_serves_all_its_organisations(site: Site, sets: ScaleSets) -> None:
+    big = Scope.named("enterprises/big-corp")
+    site.world.enterprises["big-corp"] = {"acme"}
+    found = await sets.ensure(SetSpec(scope=big, name="muster-linux"))
+    session = await sets.open(big, found.id, owner="here")
+    run = site.world.begin("acme/shop")
+    site.world.queue(run, "test", ["muster-linux"])
+    site.world.queue(site.world.begin("stranger/shop"), "test", ["muster-linux"])
+    message = await session.poll(capacity=5)
+    assert message is not None
+    assert [entry.owner_name for entry in message.entries()] == ["acme"]
+    assert await sets.just_in_time(big, found.id, name="runner-1")

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import httpx
 
 from muster.domain.errors import InvalidRequest, Refused
+from muster.domain.reasons import Reason
 from muster.integrations.github import responses
 from muster.integrations.github.runners import Scope
 from muster.ports.clock import Clock
@@ -100,9 +101,11 @@ class AppCredentials:
         return scope.owner.lower()  # an app is installed once for an account, and limited there
 
     async def _find(self, scope: Scope) -> int:
-        place = f"repos/{scope}" if scope.repository else f"orgs/{scope.owner}"
+        if scope.enterprise:
+            words = f"cannot register runners of {scope} as a GitHub App: GitHub wants a classic token there"
+            raise Refused(f"{words}, with manage_runners:enterprise", Reason.PROVIDER_REFUSED)
         what = f"find where the GitHub App {self._app_id} is installed for {scope}"
-        data = await self._signed("GET", f"{self._url}/{place}/installation", what, expected=200)
+        data = await self._signed("GET", f"{self._url}{scope.api_path}/installation", what, expected=200)
         try:
             return int(data["id"])
         except (KeyError, TypeError, ValueError) as error:

@@ -88,8 +88,8 @@ def repositories(config: "Config") -> list[str]:
     """Return the repositories whose workflow runs are to be read, as far as their names are known."""
     rules = [rule.repository for rule in config.tables["trust"]]
     named = [each for each in (*rules, *config.tables[SUBJECT].repositories) if "*" not in each]
-    scopes = [runner.scope for each in config.templates if "/" in (runner := TEMPLATE.of(each)).scope]
-    return sorted({*named, *scopes})
+    scopes = [Scope.named(runner.scope) for each in config.templates if (runner := TEMPLATE.of(each)).scope]
+    return sorted({*named, *(str(scope) for scope in scopes if scope.repository)})
 
 
 async def _looked(config: "Config") -> list[Check]:

@@ -121,7 +121,7 @@ class GitHubRegistry:
         return ids[name]
 
     async def _all_groups(self, scope: Scope, what: str) -> Sequence[Any]:
-        path = f"/orgs/{scope.owner}/actions/runner-groups"
+        path = f"{scope.api_path}/actions/runner-groups"
         return await self._api.pages(path, what, scope=scope, items="runner_groups")
 
     async def refuses_public(self, scope: Scope, *, group: str) -> bool:
@@ -234,8 +234,7 @@ _PAGE = {"per_page": "100"}
 
 
 def _runners(scope: Scope) -> str:
-    place = f"/repos/{scope}" if scope.repository else f"/orgs/{scope.owner}"
-    return f"{place}/actions/runners"
+    return f"{scope.api_path}/actions/runners"
 
 
 def _listed(data: Any, items: str, what: str) -> Iterator[Any]:

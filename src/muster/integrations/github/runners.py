@@ -23,6 +23,8 @@ RERUNS_MOST = 50
 """GitHub begins a run anew at most so often."""
 _ACCOUNT = re.compile(OWNER)
 _PREFIX = "muster"
+ENTERPRISES = "enterprises"
+"""With which the name of an enterprise begins where a scope is named, as in its URL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +32,9 @@ class RunnerSpec:
     """How nodes of a template are registered as runners."""
 
     scope: str = ""
-    """An organisation or a repository; empty: the repository of the workflow that asks."""
+    """An organisation, a repository or an enterprise; empty: the repository of the workflow that asks."""
     group: str = ""
-    """A runner group of the organisation; empty: its default group."""
+    """A runner group of the organisation or enterprise; empty: its default group."""
     labels: tuple[str, ...] = ()
     """Beside the run's own."""
     ephemeral: bool | None = None
@@ -54,7 +56,7 @@ class RunnerSpec:
         self._check_scale_set()
         if self.group:
             checks.text("runner.group", self.group, longest=checks.NAME_MAX)
-            if "/" in self.scope:
+            if self.scope and Scope.named(self.scope).repository:
                 raise InvalidRequest("runner.group", self.group, "must be empty: repositories have no groups")
         if len(self.labels) > LABELS_MOST:
             rule = f"must be a list of at most {LABELS_MOST} labels"
@@ -79,7 +81,7 @@ class RunnerSpec:
             return
         label("runner.scale_set", self.scale_set)
         if not self.scope:
-            rule = "must come with runner.scope: the organisation or repository whose jobs it serves"
+            rule = "must come with runner.scope: the repository, organisation or enterprise that it serves"
             raise InvalidRequest("runner.scale_set", self.scale_set, rule)
         if self.ephemeral is False:
             rule = "must be left out: runners of a scale set serve one job each"
@@ -91,25 +93,40 @@ class RunnerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Scope:
-    """Where runners are registered: a repository, or an organisation."""
+    """Where runners are registered: a repository, an organisation, or an enterprise."""
 
     owner: str
     repository: str = ""
-    """Empty: the organisation."""
+    """Empty: the organisation, or the enterprise."""
+    enterprise: bool = False
+    """Whether the owner is an enterprise."""
 
     @classmethod
     def named(cls, name: str) -> "Scope":
-        """Parse `acme` or `acme/shop`."""
+        """Parse `acme`, `acme/shop` or `enterprises/acme`."""
         checks.text("runner.scope", name, longest=2 * ACCOUNT_MAX)
+        first, _, enterprise = name.partition("/")
+        if first.lower() == ENTERPRISES and _ACCOUNT.fullmatch(enterprise):
+            return cls(owner=enterprise, enterprise=True)  # GitHub gives no account this name
         if "/" in name:
             repository("runner.scope", name)
             owner, _, rest = name.partition("/")
             return cls(owner=owner, repository=rest)
         if not _ACCOUNT.fullmatch(name):
-            raise InvalidRequest("runner.scope", name, "must be an organisation or a repository: acme/shop")
+            rule = "must be an organisation, a repository (acme/shop) or an enterprise (enterprises/acme)"
+            raise InvalidRequest("runner.scope", name, rule)
         return cls(owner=name)
 
+    @property
+    def api_path(self) -> str:
+        """Return where the REST API has it."""
+        if self.repository:
+            return f"/repos/{self}"
+        return f"/{self}" if self.enterprise else f"/orgs/{self.owner}"
+
     def __str__(self) -> str:
+        if self.enterprise:
+            return f"{ENTERPRISES}/{self.owner}"
         return f"{self.owner}/{self.repository}" if self.repository else self.owner
 
 

@@ -10,7 +10,7 @@ from muster.domain import checks
 from muster.domain.access import Role
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import Reuse, TemplateSpec
-from muster.integrations.github.runners import RERUNS_MOST, RunnerSpec
+from muster.integrations.github.runners import RERUNS_MOST, RunnerSpec, Scope
 from muster.integrations.github.trust import REPOSITORY_ID_MOST, Trust
 from muster.integrations.github.workflow import repository
 
@@ -180,7 +180,7 @@ def check_sharing(spec: TemplateSpec, runner: RunnerSpec) -> None:
             "organisation: repositories have no groups"
         )
         raise InvalidRequest("runner.group", group, rule)
-    if scope and "/" not in scope and not group and spec.reuse is not Reuse.NEVER:
+    if scope and not Scope.named(scope).repository and not group and spec.reuse is not Reuse.NEVER:
         rule = (
             f"must be set for template {spec.name}: its runners serve all of {scope} and its nodes are "
             "used again; name the group of repositories that may have their jobs there, or set "

@@ -23,6 +23,14 @@ from typing import Any
 LISTENS = "Listening for Jobs"
 TAIL = 20
 CONFIGURING = 90
+MEANINGS = {
+    2: ": it met an error that may pass",
+    3: ": it updates itself; give runners of this kind the newest runner_version",
+    4: ": it updates itself; give runners of this kind the newest runner_version",
+    5: ": a runner of the same name has a session; it ends by itself after some minutes",
+    6: ": GitHub changed its configuration; the next one has the new one",
+    7: ": GitHub refuses its version; set runner_version to the newest release",
+}
 BUSY = 8
 """What usermod ends with where the user has processes since the boot: then its home stays where it is."""
 
@@ -129,5 +137,6 @@ def main(given: dict[str, Any]) -> None:
             print("listening", flush=True)
     code = runner.wait()
     if not ready:
-        fail(f"the runner ended with {code} before it listened for jobs", lines)
+        why = MEANINGS.get(code, "")
+        fail(f"the runner ended with {code} before it listened for jobs{why}", lines)
     sys.exit(code and 1)
