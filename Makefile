@@ -29,6 +29,9 @@ MARKS   := not soak$(if $(ARGS),, and not slow)
 LENIENT := --if-possible
 PYTEST  := $(BIN)/pytest
 
+# Some machines forbid Python to keep what it compiles. Tests start hundreds of servers and commands.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo demo-aks demo-docker demo-ec2 demo-github test check sandbox sshd engines microvm promtool browser lint format types imports lifecycle codes alerts bench simulate storm mutants soak soak-tests soak-fuzz lock clean
