@@ -19,9 +19,7 @@ NAME = "execute"
 
 def execute(
     target: Annotated[str, typer.Argument(metavar="RUN|OPERATION", help="A run, or its provision's id.")],
-    command: Annotated[
-        list[str], typer.Argument(metavar="CMD", help="After `--`: a program, its arguments.")
-    ],
+    command: options.Argv,
     *,
     index: Annotated[
         list[int] | None,

@@ -29,6 +29,7 @@ def whole_number(text: str | int) -> int:
     raise typer.BadParameter(f"{shown!r} is {'too large a number' if number else 'not a whole number'}")
 
 
+Argv = Annotated[list[str], typer.Argument(metavar="CMD", help="After `--`: a program, its arguments.")]
 Count = Annotated[
     int, typer.Option("--count", "-n", parser=whole_number, metavar="NUMBER", help="How many nodes.")
 ]

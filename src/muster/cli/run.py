@@ -29,9 +29,7 @@ _RUNNING = 5
 
 @with_options(options.RunOptions)
 def run(
-    command: Annotated[
-        list[str], typer.Argument(metavar="CMD", help="After `--`: a program, its arguments.")
-    ],
+    command: options.Argv,
     *,
     sync: Annotated[
         Path | None,

@@ -14,11 +14,10 @@ from muster.domain import deadlines
 from muster.domain.deadlines import Watch
 from muster.domain.diagnosis import ending
 from muster.domain.diagnosis_rules import fatal_sign, reason_of
-from muster.domain.errors import Conflict, NotFound, ProviderError
+from muster.domain.errors import Conflict, ProviderError
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
-from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
 from muster.domain.redaction import redact
 from muster.domain.settings import Settings
@@ -27,7 +26,7 @@ from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.paging import pages
 from muster.ports.provider import Machine, MachineState, NodeProvider
-from muster.ports.store import Cursor
+from muster.ports.store import Cursor, operation_of
 
 logger = logging.getLogger(__name__)
 
@@ -169,7 +168,7 @@ class BootWatch:
             node,
             reason=reason,
             template=template.spec,
-            operation=await self._operation(node),
+            operation=await operation_of(self._store, node),
             now=self._ports.clock.now(),
             detail=detail,
         )
@@ -177,14 +176,6 @@ class BootWatch:
             await self._store.apply(change)
         except Conflict:
             return  # it moved on: it booted, or another replica judged it
-
-    async def _operation(self, node: Node) -> Operation | None:
-        if node.operation_id is None:
-            return None
-        try:
-            return await self._store.operation(node.operation_id)
-        except NotFound:
-            return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

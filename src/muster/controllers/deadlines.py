@@ -7,13 +7,13 @@ from muster.domain import app as apps
 from muster.domain import deadlines
 from muster.domain import node as nodes
 from muster.domain.deadlines import DeadlineContext, Extended, Overdue
-from muster.domain.errors import Conflict, NotFound
+from muster.domain.errors import Conflict
 from muster.domain.health import Vitals
 from muster.domain.node import Node, NodeChange
-from muster.domain.operation import Operation
 from muster.domain.settings import Settings
 from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
+from muster.ports.store import operation_of
 
 BATCH = 500
 
@@ -53,7 +53,7 @@ class DeadlineSweep:
         watch = await self._watch_tracker.look()
         template = await self._store.template(node.template, node.revision)
         at = DeadlineContext(
-            operation=await self._operation(node),
+            operation=await operation_of(self._store, node),
             template=template.spec,
             advanced_at=advanced_at,
             watch=watch,
@@ -86,11 +86,3 @@ class DeadlineSweep:
                     source=later.source,
                     detail=later.detail,
                 )
-
-    async def _operation(self, node: Node) -> Operation | None:
-        if node.operation_id is None:
-            return None
-        try:
-            return await self._store.operation(node.operation_id)
-        except NotFound:
-            return None

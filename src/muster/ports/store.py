@@ -23,6 +23,7 @@ from typing import Generic, NamedTuple, NewType, Protocol, TypeVar
 from muster.domain.boot import Boot, Mark
 from muster.domain.deadlines import Watch
 from muster.domain.diagnosis import Bundle, Cause
+from muster.domain.errors import NotFound
 from muster.domain.events import Event
 from muster.domain.health import Health, HealthChange, Vitals
 from muster.domain.ids import InstallationId, LaunchId, NodeId, OperationId
@@ -659,3 +660,13 @@ class Store(Protocol):
         """Forget terminated nodes, closed launches, ended operations and events older than `before`.
         What a live record still refers to stays."""
         ...
+
+
+async def operation_of(store: Store, node: Node) -> Operation | None:
+    """Return the operation that a node is bound to. None: it has none, or its record was pruned."""
+    if node.operation_id is None:
+        return None
+    try:
+        return await store.operation(node.operation_id)
+    except NotFound:
+        return None

@@ -9,11 +9,9 @@ import asyncio
 import hashlib
 import hmac
 import logging
-import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -26,6 +24,7 @@ from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineS
 from muster.slot_provider.launcher import Launcher, Starter, machine
 from muster.slots import termination
 from muster.slots.console import keepers_last_word, said
+from muster.slots.processes import reap
 from muster.slots.pruner import Keeping, prune
 from muster.slots.states import GONE, look
 from muster.slots.tree import Slot, Tree
@@ -109,13 +108,13 @@ class SlotProvider(ABC):
         return await asyncio.to_thread(self._translated, act)
 
     def _translated(self, act: Callable[[], T]) -> T:
-        self._reap()
+        reap(self._children)
         try:
             return act()
         except OSError as error:
             raise Uncertain(f"cannot read the state of the machines: {error}") from error
         finally:
-            self._reap()
+            reap(self._children)
 
     def _launch(self, request: LaunchRequest) -> LaunchAnswer:
         try:
@@ -173,17 +172,6 @@ class SlotProvider(ABC):
     def _slots(self, machine_ids: Sequence[str]) -> Sequence[Slot]:
         found = (self._tree.slot(machine_id) for machine_id in dict.fromkeys(machine_ids))
         return [slot for slot in found if slot is not None]
-
-    def _reap(self) -> None:
-        """Reap the keepers that this process started; those of an earlier server are init's children."""
-        for pid in tuple(self._children):
-            try:
-                ended = os.waitpid(pid, os.WNOHANG)[0] == pid
-            except ChildProcessError:
-                ended = True
-            if ended:
-                with suppress(ValueError):
-                    self._children.remove(pid)
 
 
 _LONGEST = 512

@@ -41,6 +41,18 @@ def start_time(pid: int) -> str | None:
     return None if fields is None else fields[_START]
 
 
+def reap(children: list[int]) -> None:
+    """Reap children of this process that ended, and forget them. Keepers of an earlier process are init's."""
+    for pid in tuple(children):
+        try:
+            ended = os.waitpid(pid, os.WNOHANG)[0] == pid
+        except ChildProcessError:
+            ended = True
+        if ended:
+            with suppress(ValueError):  # another thread was here, too
+                children.remove(pid)
+
+
 def running(pid: int) -> bool:
     """Return whether the process does anything: a zombie doesn't."""
     fields = _stat(pid)

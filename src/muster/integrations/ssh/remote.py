@@ -28,7 +28,7 @@ from muster.slots import grants, termination
 from muster.slots.console import keepers_last_word, said
 from muster.slots.grants import Granter
 from muster.slots.limits import rlimits
-from muster.slots.processes import MARKER, boot_id
+from muster.slots.processes import MARKER, boot_id, reap
 from muster.slots.pruner import Keeping, prune
 from muster.slots.spawn import SECRET_FD, spawn
 from muster.slots.states import GONE, look
@@ -70,11 +70,11 @@ class Host:
         self._children: list[int] = []
 
     def answer(self, request: Request) -> Any:
-        self._reap()
+        reap(self._children)
         try:
             return getattr(self, "do_" + request["verb"])(request)
         finally:
-            self._reap()
+            reap(self._children)
 
     # --- launching --------------------------------------------------------------------------------
 
@@ -287,16 +287,6 @@ class Host:
 
     def _drained(self) -> bool:
         return (self.tree.root / "drained").exists()
-
-    def _reap(self) -> None:
-        """Keepers that we started are our children; those of an earlier session are init's."""
-        for pid in list(self._children):
-            try:
-                ended = os.waitpid(pid, os.WNOHANG)[0] == pid
-            except ChildProcessError:
-                ended = True
-            if ended:
-                self._children.remove(pid)
 
 
 def _environment(slot: Slot, marker: str) -> dict[str, str]:

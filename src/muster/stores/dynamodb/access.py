@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from muster.domain.access import ENDED_KEPT, ApiToken, DeviceRequest, Settlement, TokenKind, displaced
 from muster.domain.acknowledgements import KEPT, Acknowledgement
-from muster.domain.errors import NotFound
 from muster.domain.events import of_installation, of_note, of_token_made, of_token_revoked
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
@@ -58,9 +57,7 @@ class DynamoAccess:
         return await self._table.repeated(lambda: self._revoke(token_id, now, actor))
 
     async def _revoke(self, token_id: str, now: float, actor: str) -> ApiToken:
-        item = await self._table.get((keys.TOKENS, token_id))
-        if item is None:
-            raise NotFound("token", token_id)
+        item = await self._table.found((keys.TOKENS, token_id), "token", token_id)
         token = restored(ApiToken, item)
         if token.revoked_at is not None:
             return token
@@ -127,9 +124,7 @@ class DynamoAccess:
         return None if item is None else await self.device(text(item, "code"))
 
     async def settle_device(self, user_code: str, token: ApiToken | None, *, now: float, actor: str) -> None:
-        item = await self._table.get((keys.DEVICES, user_code))
-        if item is None:
-            raise NotFound("terminal", user_code)
+        item = await self._table.found((keys.DEVICES, user_code), "terminal", user_code)
         request = restored(DeviceRequest, item)
         if not request.pending(now=now):
             raise device_over(user_code)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from muster.domain import events as drafts
 from muster.domain.cluster import Cluster, ClusterChange, ClusterState
 from muster.domain.cluster_progress import LEARNED_FROM
-from muster.domain.errors import ClusterExists, NotFound
+from muster.domain.errors import ClusterExists
 from muster.domain.ids import ClusterId, OperationId
 from muster.domain.operation import Fence, Operation, OperationChange
 from muster.ports.cluster_store import FORGET
@@ -53,9 +53,7 @@ class DynamoClusters:
         raise ClusterExists(there.name, there.state, message)
 
     async def cluster(self, cluster_id: ClusterId) -> Cluster:
-        item = await self._table.get(keys.cluster(cluster_id))
-        if item is None:
-            raise NotFound("cluster", cluster_id)
+        item = await self._table.found(keys.cluster(cluster_id), "cluster", cluster_id)
         return restored(Cluster, item)
 
     async def named(self, name: str) -> Cluster | None:
@@ -63,9 +61,7 @@ class DynamoClusters:
         return None if item is None else await self.cluster(ClusterId(text(item, "cluster")))
 
     async def of_operation(self, operation_id: OperationId) -> Cluster:
-        item = await self._table.get(keys.worked_on(operation_id))
-        if item is None:
-            raise NotFound("cluster of operation", operation_id)
+        item = await self._table.found(keys.worked_on(operation_id), "cluster of operation", operation_id)
         return await self.cluster(ClusterId(text(item, "cluster")))
 
     async def clusters(

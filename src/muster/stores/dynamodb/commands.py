@@ -61,9 +61,7 @@ class DynamoCommands:
         return command
 
     async def command(self, command_id: CommandId) -> Command:
-        item = await self._table.get(keys.command(command_id))
-        if item is None:
-            raise NotFound("command", command_id)
+        item = await self._table.found(keys.command(command_id), "command", command_id)
         return restored(Command, item)
 
     async def of_operation(self, operation_id: OperationId) -> Sequence[Command]:

@@ -5,7 +5,6 @@ from contextlib import aclosing
 from functools import partial
 
 from muster.domain import events as drafts
-from muster.domain.errors import NotFound
 from muster.domain.ids import JobId
 from muster.domain.job_figures import SourceCounts
 from muster.domain.jobs import Job, JobChange, JobSighting, JobState, merge
@@ -87,9 +86,7 @@ class DynamoJobs:
         return change.after
 
     async def job(self, job_id: JobId) -> Job:
-        item = await self._table.get(keys.job(job_id))
-        if item is None:
-            raise NotFound("job", job_id)
+        item = await self._table.found(keys.job(job_id), "job", job_id)
         return restored(Job, item)
 
     async def jobs(self, *, states: Sequence[JobState], after: Cursor | None = None, limit: int) -> Page[Job]:

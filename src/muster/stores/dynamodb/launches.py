@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from muster.domain import events as drafts
-from muster.domain.errors import NotFound
 from muster.domain.ids import LaunchId
 from muster.domain.launch import Launch
 from muster.domain.node import Node
@@ -33,9 +32,7 @@ class Launches:
         self._nodes = nodes
 
     async def get(self, launch_id: LaunchId) -> Launch:
-        item = await self._table.get(keys.launch(launch_id))
-        if item is None:
-            raise NotFound("launch", launch_id)
+        item = await self._table.found(keys.launch(launch_id), "launch", launch_id)
         return restored(Launch, item)
 
     async def by_token(self, token: str) -> Launch | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from muster.domain import events as drafts
 from muster.domain import node as lifecycle
-from muster.domain.errors import Conflict, IllegalTransition, NotFound
+from muster.domain.errors import Conflict, IllegalTransition
 from muster.domain.failures import of_node as of_failure
 from muster.domain.ids import NodeId
 from muster.domain.launch import Launch
@@ -53,9 +53,7 @@ class Nodes:
     # --- reading ----------------------------------------------------------------------------------
 
     async def get(self, node_id: NodeId) -> Node:
-        item = await self._table.get(keys.node(node_id))
-        if item is None:
-            raise NotFound("node", node_id)
+        item = await self._table.found(keys.node(node_id), "node", node_id)
         return restored(Node, item)
 
     async def some(self, node_ids: Sequence[NodeId]) -> list[Node]:

@@ -13,7 +13,6 @@ from muster.domain.errors import (
     Conflict,
     IllegalTransition,
     LeaseLost,
-    NotFound,
     QueueFull,
     StoreUnavailable,
 )
@@ -66,9 +65,7 @@ class Operations:
     # --- reading ----------------------------------------------------------------------------------
 
     async def get(self, operation_id: OperationId) -> Operation:
-        item = await self._table.get(keys.operation(operation_id))
-        if item is None:
-            raise NotFound("operation", operation_id)
+        item = await self._table.found(keys.operation(operation_id), "operation", operation_id)
         return operation(item)
 
     async def by_key(self, key: str | None) -> Operation | None:
@@ -139,9 +136,7 @@ class Operations:
 
     async def node_view(self, node_id: NodeId) -> NodeView:
         """Read the node first: an operation is deleted after its nodes."""
-        item = await self._table.get(keys.node(node_id))
-        if item is None:
-            raise NotFound("node", node_id)
+        item = await self._table.found(keys.node(node_id), "node", node_id)
         node = restored(Node, item)
         bound = (
             None if node.operation_id is None else await self._table.get(keys.operation(node.operation_id))

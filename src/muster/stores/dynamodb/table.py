@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from typing import Any, ParamSpec, TypeVar
 
 from muster.domain.backoff import backoff, spread
-from muster.domain.errors import StoreUnavailable
+from muster.domain.errors import NotFound, StoreUnavailable
 from muster.ports.clock import Clock
 from muster.ports.ids import Ids
 from muster.stores.dynamodb.aws_client import AwsClient, Refused
@@ -55,6 +55,13 @@ class Table:
     async def get(self, key: Key) -> Item | None:
         answer = await self.aws.dynamodb("get_item", TableName=self.name, Key=named(key), ConsistentRead=True)
         return decoded(answer["Item"]) if "Item" in answer else None
+
+    async def found(self, key: Key, what: str, name: str) -> Item:
+        """Return the item of a key. Raises NotFound with what it is to a person."""
+        item = await self.get(key)
+        if item is None:
+            raise NotFound(what, name)
+        return item
 
     async def get_many(self, keys: Sequence[Key]) -> dict[Key, Item]:
         """Return those that exist."""

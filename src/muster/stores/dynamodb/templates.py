@@ -93,9 +93,9 @@ async def apply(
 
 
 async def get(table: Table, name: str, revision: int | None = None) -> Template:
-    item = await table.get(keys.template(name) if revision is None else keys.revision(name, revision))
-    if item is None:
-        raise NotFound("template", name if revision is None else f"{name}, revision {revision}")
+    if revision is None:
+        return _template(await table.found(keys.template(name), "template", name))
+    item = await table.found(keys.revision(name, revision), "template", f"{name}, revision {revision}")
     return _template(item)
 
 
