@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -13,10 +14,9 @@ from muster.client.http import (
     STREAMING,
     UPLOADING,
     Target,
-    error_of_response,
+    content_of,
     pause,
     request_of,
-    unreachable_error,
     worth_repeating,
 )
 from muster.client.problems import CannotReach
@@ -66,14 +66,8 @@ class AsyncClient:
         raise AssertionError("unreachable_error")
 
     async def _once(self, call: Call[T]) -> bytes:
-        try:
-            response = await self._http.request(**request_of(call))
-        except httpx.TransportError as error:
-            raise unreachable_error(self._target, error) from error
-        refused = error_of_response(response)
-        if refused is not None:
-            raise refused
-        return response.content
+        with self._target.reaching():
+            return content_of(await self._http.request(**request_of(call)))
 
     async def stream(self, stream: Stream[T]) -> AsyncIterator[T]:
         """Yield the items of a stream, across lost connections, each once."""
@@ -92,7 +86,7 @@ class AsyncClient:
 
     async def _connected(self, reading: StreamReader[T], attempt: StreamAttempt) -> AsyncIterator[T]:
         asked = reading.stream
-        try:
+        with self._target.reaching():
             async with self._http.stream(
                 "GET", asked.path, params=dict(asked.params), headers=reading.headers, timeout=STREAMING
             ) as response:
@@ -104,8 +98,6 @@ class AsyncClient:
                         yield item
                     if reading.over:
                         return
-        except httpx.TransportError as error:
-            raise unreachable_error(self._target, error) from error
 
     async def follow(self, command_id: str, *, offset: int = 0) -> AsyncIterator[bytes]:
         """Yield a command's output from an offset to its end, across lost connections, each byte once."""
@@ -129,31 +121,21 @@ class AsyncClient:
     async def _output(self, command_id: str, offset: int, attempt: StreamAttempt) -> AsyncIterator[bytes]:
         params = {"offset": str(offset), "follow": "true"}
         path = calls.output_path(command_id)
-        try:
+        # Silence proves nothing: look whether it has ended, and go on.
+        with self._target.reaching(), suppress(httpx.ReadTimeout):
             async with self._http.stream("GET", path, params=params, timeout=STREAMING) as response:
                 await self._check(response)
                 attempt.connected()
                 async for piece in response.aiter_raw():
                     yield piece
-        except httpx.ReadTimeout:
-            return  # silence proves nothing: look whether it has ended, and go on
-        except httpx.TransportError as error:
-            raise unreachable_error(self._target, error) from error
 
     async def upload(self, pieces: AsyncIterator[bytes]) -> Blob:
         """Send an archive for commands to start from."""
-        try:
+        with self._target.reaching():
             response = await self._http.put(calls.BLOBS, content=pieces, timeout=UPLOADING)
-        except httpx.TransportError as error:
-            raise unreachable_error(self._target, error) from error
-        refused = error_of_response(response)
-        if refused is not None:
-            raise refused
-        return calls.read_blob(response.content)
+            return calls.read_blob(content_of(response))
 
     async def _check(self, response: httpx.Response) -> None:
         if not response.is_success:
             await response.aread()
-            refused = error_of_response(response)
-            if refused is not None:
-                raise refused
+            content_of(response)

@@ -2,6 +2,8 @@
 
 import re
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,6 +65,14 @@ class Target:
             **({} if self.ca_file is None else {"verify": self.certificates()}),
         }
 
+    @contextmanager
+    def reaching(self) -> Iterator[None]:
+        """Raise CannotReach or Untrusted for a connection that fails inside."""
+        try:
+            yield
+        except httpx.TransportError as error:
+            raise unreachable_error(self, error) from error
+
     def certificates(self) -> ssl.SSLContext | None:
         """Return whose certificates count; None: those that this machine trusts. Raises
         UnusableCertificate."""
@@ -92,6 +102,14 @@ def request_of(call: Call[T]) -> dict[str, Any]:
     if call.key is not None:
         headers["Idempotency-Key"] = call.key
     return made
+
+
+def content_of(response: httpx.Response) -> bytes:
+    """Return the body of a success. Raises the server's refusal. The body must have been read."""
+    refused = error_of_response(response)
+    if refused is not None:
+        raise refused
+    return response.content
 
 
 def error_of_response(response: httpx.Response) -> MusterError | None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Self
@@ -14,10 +15,9 @@ from muster.client.http import (
     STREAMING,
     UPLOADING,
     Target,
-    error_of_response,
+    content_of,
     pause,
     request_of,
-    unreachable_error,
     worth_repeating,
 )
 from muster.client.problems import CannotReach
@@ -89,14 +89,8 @@ class SyncClient:
                 return
 
     def _once(self, call: Call[T]) -> bytes:
-        try:
-            response = self._http.request(**request_of(call))
-        except httpx.TransportError as error:
-            raise unreachable_error(self._target, error) from error
-        refused = error_of_response(response)
-        if refused is not None:
-            raise refused
-        return response.content
+        with self._target.reaching():
+            return content_of(self._http.request(**request_of(call)))
 
     def stream(self, stream: Stream[T]) -> Iterator[T]:
         """Yield the items of a stream, across lost connections, each once."""
@@ -115,19 +109,19 @@ class SyncClient:
 
     def _connected(self, reading: StreamReader[T], attempt: StreamAttempt) -> Iterator[T]:
         asked = reading.stream
-        try:
-            with self._http.stream(
+        with (
+            self._target.reaching(),
+            self._http.stream(
                 "GET", asked.path, params=dict(asked.params), headers=reading.headers, timeout=STREAMING
-            ) as response:
-                self._check(response)
-                reading.connected()
-                attempt.connected()
-                for line in response.iter_lines():
-                    yield from reading.line(line)
-                    if reading.over:
-                        return
-        except httpx.TransportError as error:
-            raise unreachable_error(self._target, error) from error
+            ) as response,
+        ):
+            self._check(response)
+            reading.connected()
+            attempt.connected()
+            for line in response.iter_lines():
+                yield from reading.line(line)
+                if reading.over:
+                    return
 
     def follow(self, command_id: str, *, offset: int = 0) -> Iterator[bytes]:
         """Yield a command's output from an offset to its end, across lost connections, each byte once."""
@@ -151,15 +145,15 @@ class SyncClient:
     def _output(self, command_id: str, offset: int, attempt: StreamAttempt) -> Iterator[bytes]:
         params = {"offset": str(offset), "follow": "true"}
         path = calls.output_path(command_id)
-        try:
-            with self._http.stream("GET", path, params=params, timeout=STREAMING) as response:
-                self._check(response)
-                attempt.connected()
-                yield from response.iter_raw()
-        except httpx.ReadTimeout:
-            return  # silence proves nothing: look whether it has ended, and go on
-        except httpx.TransportError as error:
-            raise unreachable_error(self._target, error) from error
+        # Silence proves nothing: look whether it has ended, and go on.
+        with (
+            self._target.reaching(),
+            suppress(httpx.ReadTimeout),
+            self._http.stream("GET", path, params=params, timeout=STREAMING) as response,
+        ):
+            self._check(response)
+            attempt.connected()
+            yield from response.iter_raw()
 
     def upload(self, file: BinaryIO, *, tell: Callable[[int], None] = _unheard) -> Blob:
         """Send an archive for commands to start from. `tell` hears of each part that was sent."""
@@ -170,27 +164,22 @@ class SyncClient:
                 yield piece
                 tell(len(piece))
 
-        try:
+        with self._target.reaching():
             response = self._http.put(calls.BLOBS, content=pieces(), timeout=UPLOADING)
-        except httpx.TransportError as error:
-            raise unreachable_error(self._target, error) from error
-        refused = error_of_response(response)
-        if refused is not None:
-            raise refused
-        return calls.read_blob(response.content)
+            return calls.read_blob(content_of(response))
 
     def download(self, command_id: str, path: Path, *, tell: Callable[[int], None] = _unheard) -> int:
         """Fetch what a command brought back into a file. Returns its size. `tell` hears of each part."""
         size = 0
-        try:
-            with self._http.stream("GET", calls.artifact_path(command_id), timeout=UPLOADING) as response:
-                self._check(response)
-                with path.open("wb") as file:
-                    for piece in response.iter_raw():
-                        size += file.write(piece)
-                        tell(len(piece))
-        except httpx.TransportError as error:
-            raise unreachable_error(self._target, error) from error
+        with (
+            self._target.reaching(),
+            self._http.stream("GET", calls.artifact_path(command_id), timeout=UPLOADING) as response,
+        ):
+            self._check(response)
+            with path.open("wb") as file:
+                for piece in response.iter_raw():
+                    size += file.write(piece)
+                    tell(len(piece))
         return size
 
     def terminal(self, command_id: str) -> "ClientConnection":
@@ -202,6 +191,4 @@ class SyncClient:
     def _check(self, response: httpx.Response) -> None:
         if not response.is_success:
             response.read()
-            refused = error_of_response(response)
-            if refused is not None:
-                raise refused
+            content_of(response)

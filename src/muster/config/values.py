@@ -14,6 +14,9 @@ from muster.domain.text import seconds_of
 
 Check = Callable[[str, object], object]
 """Gives the value to use, or raises InvalidRequest naming the field."""
+text: Check = checks.text
+script: Check = checks.script
+identifier: Check = checks.name
 SECRET_MOST = 65_536
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -48,10 +51,6 @@ def known(*words: str) -> Check:
     return lambda name, value: checks.known(name, value, words)
 
 
-def text(name: str, value: object) -> object:
-    return checks.text(name, value)
-
-
 def text_or_number(name: str, value: object) -> object:
     return checks.text(name, str(value) if type(value) is int else value)
 
@@ -83,10 +82,6 @@ def texts(name: str, value: object) -> object:
     return tuple(checks.text(name, each) for each in value)
 
 
-def script(name: str, value: object) -> object:
-    return checks.script(name, value)
-
-
 def read_secret(name: str, path: Path) -> str:
     """Return what a file of one secret holds. Raises InvalidRequest, which never shows the content."""
     try:
@@ -98,7 +93,3 @@ def read_secret(name: str, path: Path) -> str:
     if not found:
         raise InvalidRequest(name, str(path), "must not be empty")
     return found
-
-
-def identifier(name: str, value: object) -> object:
-    return checks.name(name, value)
