@@ -1,5 +1,6 @@
 """`muster init` and `muster service`, as somebody who sets up a machine uses them."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -68,6 +69,41 @@ def test_what_a_server_would_refuse_is_refused_and_nothing_is_written(
     done = muster("init", *given, within=tmp_path)
     assert done.returncode == 2 and words in done.stderr, done.stderr
     assert not (tmp_path / "muster.toml").exists()
+
+
+def test_a_place_that_cannot_be_written_is_told_and_nothing_is_changed(tmp_path: Path) -> None:
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    for place, words in (
+        (".", "is no file"),
+        ("/dev/zero", "is no file"),
+        ("/proc/x/m.toml", "cannot write"),
+    ):
+        done = muster("init", "-f", place, "--yes", within=tmp_path)
+        assert done.returncode == 2 and words in done.stderr, done.stderr
+        assert "unexpected" not in done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["binary.toml"]
+    assert muster("init", "-f", "binary.toml", "--yes", within=tmp_path).returncode == 0
+    assert (tmp_path / "binary.toml.1").read_bytes() == b"\xff\xfe", "also one that is no text is kept"
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or sys.platform != "linux", reason="a small disk needs root on Linux")
+def test_a_full_disk_leaves_the_present_file_as_it_is(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", small], check=False)
+    if mounted.returncode:
+        pytest.skip("no tmpfs can be mounted here")
+    try:
+        (small / "muster.toml").write_text("[installation]\n")
+        with (small / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while True:
+                filler.write(b"x" * 4096)
+        done = muster("init", "-f", str(small / "muster.toml"), "--yes", within=tmp_path)
+        assert done.returncode == 2 and "No space left" in done.stderr, done.stderr
+        assert (small / "muster.toml").read_text() == "[installation]\n"
+        assert sorted(each.name for each in small.iterdir()) == ["filler", "muster.toml"]
+    finally:
+        subprocess.run(["umount", small], check=True)
 
 
 @pytest.mark.parametrize("store", ["postgresql://u:hush@db/m", "postgresql://u@db/m?password=hush"])

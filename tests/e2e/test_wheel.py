@@ -50,3 +50,5 @@ def test_the_wheel_alone_serves_provisions_and_shows_the_page(tmp_path: Path) ->
     assert len(installed) == 1
     done(uv, "tool", "uninstall", "muster-compute", **home)
     assert not muster.exists()
+    left = [path for place in ("tools", "bin", "home") for path in (tmp_path / place).rglob("*muster*")]
+    assert left == []

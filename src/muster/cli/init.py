@@ -54,15 +54,13 @@ def init(
     _check_no_password(answers["store"], file)
     text = settings_text(answers)
     _checked(text, file)
-    kept: Path | None = None
-    if file.exists():
-        if file.read_text(encoding="utf-8") == text:
-            _told(file, kept, words=f"{file} says all of this already; nothing was changed")
-            return
+    present = _present(file)
+    if present == text.encode():
+        _told(file, None, words=f"{file} says all of this already; nothing was changed")
+        return
+    if present is not None:
         confirm(f"{file} exists. It will be replaced, and kept beside it.", yes=yes)
-        kept = _kept_beside(file)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
+    kept = _written(file, text, replaces=present is not None)
     _told(file, kept, words=f"wrote {file}" + (f"; the old file is {kept}" if kept else ""))
     if not output.wants_json():
         output.say(f"  start a server:       muster serve -f {file}")
@@ -162,6 +160,37 @@ def _answers(yes: bool) -> "Callable[[str, str], str]":
         return str(typer.prompt(question, default=default, err=True)).strip()
 
     return asked
+
+
+def _present(file: Path) -> bytes | None:
+    """Return what the file holds; None: there is none. Raises UsageProblem for what is no file."""
+    from muster.cli.exits import UsageProblem
+
+    try:
+        if file.exists() and not file.is_file():
+            raise UsageProblem(f"cannot write {file}: it is there and is no file; name another one with -f")
+        return file.read_bytes() if file.exists() else None
+    except OSError as error:
+        raise UsageProblem(f"cannot read {file}: {error.strerror}") from error
+
+
+def _written(file: Path, text: str, *, replaces: bool) -> Path | None:
+    """Write the file, whole or not at all. Return where the one is that it replaces."""
+    from muster.cli.exits import UsageProblem
+
+    new, kept = file.with_name(f"{file.name}.new"), None
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            new.write_text(text, encoding="utf-8")
+            if replaces:
+                kept = _kept_beside(file)
+            new.replace(file)
+        finally:
+            new.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageProblem(f"cannot write {file}: {error.strerror}; nothing was changed") from error
+    return kept
 
 
 def _kept_beside(file: Path) -> Path:
