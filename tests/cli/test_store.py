@@ -1,9 +1,13 @@
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from muster.config import DataDirectory
 from tests.cli.terminal import Terminal
@@ -45,6 +49,44 @@ def test_a_backup_is_put_back_and_the_present_file_is_kept(alone: Terminal, tmp_
     kept = Path(json.loads(done.out)["kept"])
     assert (_tables(kept) - _tables(file), kept.stat().st_mode & 0o777) == ({"later"}, 0o600)
     assert alone.muster("store", "check", *here).code == 0
+
+
+def test_a_copy_that_fails_says_what_could_not_be_copied_where(alone: Terminal, tmp_path: Path) -> None:
+    here = ("--data-dir", str(tmp_path / "data"))
+    none = alone.muster("store", "backup", *here, str(tmp_path / "copy.db"))
+    assert none.code == 2 and f"cannot copy {tmp_path}/data/muster.db: there is no such file" in none.err
+    assert alone.muster("store", "create", *here).code == 0
+    away = tmp_path / "away" / "copy.db"
+    said = alone.muster("store", "backup", *here, str(away))
+    assert said.code == 1 and f"cannot copy {tmp_path}/data/muster.db to {away}: the file can't" in said.err
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or sys.platform != "linux", reason="a small disk needs root on Linux")
+def test_a_full_disk_fails_backup_and_restore_and_leaves_nothing(alone: Terminal, tmp_path: Path) -> None:
+    here, small = ("--data-dir", str(tmp_path / "data")), tmp_path / "small"
+    there, copy = ("--data-dir", str(small / "data")), tmp_path / "copy.db"
+    for data in (here, there):
+        (small / "data").mkdir(parents=True, exist_ok=True)
+        assert alone.muster("store", "create", *data).code == 0
+    assert alone.muster("store", "backup", *there, str(copy)).code == 0
+    present = (small / "data" / "muster.db").read_bytes()
+    room = len(present) + copy.stat().st_size * 3 // 2  # for what is kept, and half of what is restored
+    size = f"size={room // 1024}k"
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", small / "data"], check=False).returncode:
+        pytest.skip("no tmpfs can be mounted here")
+    try:
+        (small / "data" / "muster.db").write_bytes(present)
+        said = alone.muster("store", "restore", *there, str(copy), "--yes")
+        assert said.code == 1 and "the disk is full" in said.err, said.err
+        assert (small / "data" / "muster.db").read_bytes() == present
+        left = {each.name for each in (small / "data").iterdir()}
+        assert {each for each in left if not each.endswith(("-shm", "-wal"))} == {"muster.db", "muster.lock"}
+        (small / "data" / "filler").write_bytes(b"x" * (copy.stat().st_size * 9 // 10))
+        said = alone.muster("store", "backup", *here, str(small / "data" / "copy.db"))
+        assert said.code == 1 and "the disk is full" in said.err, said.err
+        assert {each.name for each in (small / "data").iterdir()} == left | {"filler"}
+    finally:
+        subprocess.run(["umount", small / "data"], check=True)
 
 
 def _tables(path: Path) -> set[str]:

@@ -104,6 +104,8 @@ def backup(
     if address is not None:
         means = "point-in-time recovery" if on_aws(address) else "pg_dump"
         raise UsageProblem(f"cannot copy a store that is no file: use {means}, see docs/operations.md")
+    if not file.exists():
+        raise UsageProblem(f"cannot copy {file}: there is no such file; name its directory with --data-dir")
     if to.exists():
         raise UsageProblem(f"cannot write {to}: the file exists; name another file")
     sqlite.back_up(file, to)

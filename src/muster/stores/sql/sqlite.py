@@ -163,8 +163,12 @@ def back_up(path: Path, copy: Path) -> None:
         ):
             source.backup(target)
     except sqlite3.Error as error:
-        copy.unlink(missing_ok=True)
-        raise translate_error(error) from error
+        for ending in ("", "-journal"):
+            copy.with_name(copy.name + ending).unlink(missing_ok=True)
+        known = translate_error(error)
+        if isinstance(known, StoreUnavailable):
+            raise StoreUnavailable(f"cannot copy {path} to {copy}: {known.why}", why=known.why) from error
+        raise known from error
 
 
 def put_back(copy: Path, path: Path) -> Path | None:
@@ -177,7 +181,12 @@ def put_back(copy: Path, path: Path) -> Path | None:
         kept.chmod(0o600)
     fresh = path.with_name(f"{path.name}.restoring")
     fresh.unlink(missing_ok=True)
-    back_up(copy, fresh)
+    try:
+        back_up(copy, fresh)
+    except StoreUnavailable:
+        if kept is not None:
+            kept.unlink()  # the disk may be full, and the present file is where it was
+        raise
     fresh.chmod(0o600)
     # The log belongs to the old content. `kept` has what was in it.
     for ending in ("-wal", "-shm"):
