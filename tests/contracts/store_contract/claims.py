@@ -93,6 +93,22 @@ class ClaimContract:
             )
         assert await store.node(idle.id) == idle
 
+    async def test_a_claim_that_lost_its_lease_takes_nothing_from_those_that_wait_with_it(
+        self, store: Store
+    ) -> None:
+        scene = Scene(store)
+        await scene.idle(2)
+        others = [await scene.leased() for _ in range(2)]
+        operation, old = await scene.taken_over()
+        lost = store.claim(
+            DEMAND, scene.bindings(operation, 1), fence=old, seen_since=0.0, now=100.0, deadline_at=130.0
+        )
+        first, refused, last = await asyncio.gather(
+            scene.claim(others[0], 1), lost, scene.claim(others[1], 1), return_exceptions=True
+        )
+        assert isinstance(refused, LeaseLost)
+        assert [len(taken) for taken in (first, last) if not isinstance(taken, BaseException)] == [1, 1]
+
     async def test_own_nodes_come_first_then_those_idle_for_the_shortest_time(self, store: Store) -> None:
         scene = Scene(store)
         old_own = await scene.served("acme", entered_at=5.0)

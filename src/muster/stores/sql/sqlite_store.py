@@ -18,6 +18,8 @@ from muster.stores.sql.tx import T, Work
 from muster.stores.sql.vacuum import convert
 
 CACHE_MIB = 64
+CLAIMING = 2
+"""Groups of claims of one demand: one is written, and the next one waits for the writer."""
 CONNECTIONS = 3
 """One writes, one reads, one looks up a few rows at a time on the loop's own thread."""
 
@@ -54,7 +56,7 @@ def open_sqlite(
             raise
     except Exception as error:
         raise _naming(path, sqlite.translate_error(error)) from error
-    return SqlStore(ThreadedEngine([writer], [reader], after_commit, near=near))
+    return SqlStore(ThreadedEngine([writer], [reader], after_commit, near=near), groups=CLAIMING)
 
 
 def _naming(path: str | Path, error: BaseException) -> BaseException:
