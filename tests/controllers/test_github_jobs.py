@@ -216,6 +216,9 @@ def test_jobs_that_are_not_ours_old_or_not_allowed_get_no_machine_and_say_why() 
         odd = shop.queue("muster-linux/huge")
         assert (await shop.said(odd))[0] == 202
         assert (await shop.job(odd)).unserved is Unserved.NO_TEMPLATE
+        many = shop.queue(*["muster-linux"] * 21)
+        assert "must be 1 to 20 labels" in (await shop.said(many))[1]
+        assert (await shop.job(many)).unserved is Unserved.INVALID
         old = shop.queue()
         old.queued_at = stage.now - 86401.0
         assert "queued for a day" in (await shop.said(old))[1]

@@ -96,7 +96,9 @@ def _source(source: "JobSource") -> str:
     said = f" · {source.state}" if source.state else ""
     since = f" for {output.age(source.failing_since)}" if source.failing_since else ""
     trouble = f" · {source.problem}{since}" if source.problem else ""
-    return f"{source.source} {source.queue}: {counts}, {output.age(source.at)} ago{said}{trouble}"
+    return (
+        f"{source.source} {source.queue}".rstrip() + f": {counts}, {output.age(source.at)} ago{said}{trouble}"
+    )
 
 
 @app.command()

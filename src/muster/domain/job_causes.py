@@ -16,6 +16,7 @@ class Unserved(StrEnum):
     THROTTLED = "throttled"
     TAKEN = "taken"
     FAILED = "failed"
+    INVALID = "invalid"
     SOURCE = "source"
 
 
@@ -56,6 +57,10 @@ CAUSES: dict[Unserved, tuple[str, str]] = {
     Unserved.SOURCE: (
         "its source can't be reached, or refuses",
         "run `muster doctor`: it checks address, credentials and rights; Muster tries again by itself",
+    ),
+    Unserved.INVALID: (
+        "no provision can be asked for it",
+        "correct what is named: the labels of `runs-on`, or the template",
     ),
     Unserved.FAILED: ("its provision failed", "read why: `muster operations why OPERATION`"),
 }

@@ -21,6 +21,7 @@ _CULPRITS = {
     Unserved.THROTTLED: Culprit.RUNTIME,
     Unserved.TAKEN: Culprit.DEMAND,
     Unserved.FAILED: Culprit.TEMPLATE,
+    Unserved.INVALID: Culprit.DEMAND,
     Unserved.SOURCE: Culprit.RUNTIME,
 }
 

@@ -152,4 +152,4 @@ def _number(field: str, text: str) -> int:
 def _cause(error: Exception) -> Unserved:
     if isinstance(error, Throttled):
         return Unserved.THROTTLED
-    return Unserved.REGISTRATION if isinstance(error, ProviderError) else Unserved.FAILED
+    return Unserved.REGISTRATION if isinstance(error, ProviderError) else Unserved.INVALID

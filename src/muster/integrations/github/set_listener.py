@@ -87,9 +87,13 @@ class SetListener:
                 return
             except (ProviderError, StoreUnavailable) as error:
                 with suppress(StoreUnavailable):
-                    state = REFUSED if isinstance(error, Refused) else TROUBLED
-                    await self._report.tell(state, str(error), failing=isinstance(error, ProviderError))
+                    await self._tell_failure(error)
                 raise
+
+    async def _tell_failure(self, error: Exception, heard: Heard | None = None) -> None:
+        state = REFUSED if isinstance(error, Refused) else TROUBLED
+        said = None if heard is None else heard.statistics
+        await self._report.tell(state, str(error), said, failing=isinstance(error, ProviderError))
 
     # --- the set and its session ------------------------------------------------------------------
 
@@ -167,8 +171,7 @@ class SetListener:
         except (ProviderError, StoreUnavailable) as error:
             logger.info("cannot serve a scale set now", extra={"set": self._spec.name, "error": str(error)})
             with suppress(StoreUnavailable):
-                failing = isinstance(error, ProviderError)
-                await self._report.tell(TROUBLED, str(error), heard.statistics, failing=failing)
+                await self._tell_failure(error, heard)
         if heard.capacity != announced:
             self._changed.set()
 
