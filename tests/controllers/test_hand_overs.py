@@ -150,7 +150,7 @@ async def test_an_app_that_says_starting_for_ever_is_ready_after_max_transition_
         assert await door.seen() == ("running", "ready")
         assert await stage.history(NodeId(door.node_id)) == ["adopt", "joined", "hand_over"]
         (handed,) = await stage.events(door.node_id, "hand_over")
-        assert "beating, " in handed.detail
+        assert "heartbeats arrive, " in handed.detail
 
 
 @staged

@@ -273,9 +273,12 @@ def starting(**fields: Any) -> Node:
     [
         (beating(), None),
         (beating(joined_at=NOW - TRANSITION), None),
-        (beating(joined_at=NOW - TRANSITION - SMALLEST), f"beating, {TRANSITION:.0f} s after it joined"),
-        (beating(joined_at=NOW - 2 * TRANSITION, said=Health.OFFLINE), "beating, "),
-        (beating(joined_at=NOW - 2 * TRANSITION, seen_at=NOW - LIMITS.stale_after), "beating, "),
+        (
+            beating(joined_at=NOW - TRANSITION - SMALLEST),
+            f"heartbeats arrive, {TRANSITION:.0f} s after it joined",
+        ),
+        (beating(joined_at=NOW - 2 * TRANSITION, said=Health.OFFLINE), "heartbeats arrive, "),
+        (beating(joined_at=NOW - 2 * TRANSITION, seen_at=NOW - LIMITS.stale_after), "heartbeats arrive, "),
         (beating(joined_at=NOW - 2 * TRANSITION, seen_at=NOW - LIMITS.stale_after - SMALLEST), None),
         (beating(joined_at=None), None),
         (beating(said=Health.READY), "the node reports ready"),

@@ -337,7 +337,7 @@ def test_a_degraded_node_stays_so_until_it_says_otherwise(
 
 def test_who_is_over_its_start_is_told_to_be_and_since_when() -> None:
     starting = just_seen(health=Health.STARTING)
-    told = f"beating, {NOW - LONG_AGO:.0f} s after it joined"
+    told = f"heartbeats arrive, {NOW - LONG_AGO:.0f} s after it joined"
     assert verdict_on(starting) == (Health.READY, HealthSource.RECONCILE, told)
 
 

@@ -16,6 +16,7 @@ from muster.domain.errors import (
     Throttled,
 )
 from muster.domain.reasons import ADVICE, Reason
+from muster.domain.text import counted
 
 DESIGNED = (
     "capacity quota cap_reached above_cap boot_timeout boot_stalled boot_script_failed attach_failed "
@@ -74,9 +75,9 @@ def test_an_ambiguous_run_lists_its_provisions() -> None:
 
 @pytest.mark.parametrize(("used", "wanted", "short_by"), [(8, 3, 1), (10, 1, 1), (12, 1, 3), (0, 25, 15)])
 def test_a_reached_cap_says_how_much_is_short(used: int, wanted: int, short_by: int) -> None:
-    error = CapReached(scope="template web", used=used, cap=10, wanted=wanted)
+    error = CapReached(scope="template/web", used=used, cap=10, wanted=wanted)
     assert error.short_by == short_by
-    assert str(error) == f"cannot launch {wanted}: template web uses {used} of 10"
+    assert str(error) == f"cannot launch {counted(wanted, 'node')}: template web uses {used} of 10"
 
 
 def test_who_has_to_wait_is_told_how_long() -> None:

@@ -5,6 +5,7 @@ classifies by message text. Messages say what could not be done, why, and what t
 """
 
 from muster.domain.reasons import Reason
+from muster.domain.text import counted
 
 _LISTED = 20
 """Ids that a sentence names; all of them are beside it."""
@@ -120,7 +121,9 @@ class CapReached(MusterError):
         self.used = used
         self.cap = cap
         self.wanted = wanted
-        super().__init__(f"cannot launch {wanted}: {scope} uses {used} of {cap}")
+        super().__init__(
+            f"cannot launch {counted(wanted, 'node')}: {scope.replace('/', ' ')} uses {used} of {cap}"
+        )
 
     @property
     def short_by(self) -> int:

@@ -158,7 +158,7 @@ def proof_of_service(vitals: Vitals, *, now: float, limits: Limits) -> str | Non
 def _beating_past_start_up(vitals: Vitals, *, now: float, limits: Limits) -> str | None:
     """Return why a node counts as started: it beats, and its start-up time is over. None: not yet."""
     age = now - (vitals.joined_at if vitals.joined_at is not None else now)
-    return f"beating, {age:.0f} s after it joined" if age > limits.max_transition else None
+    return f"heartbeats arrive, {age:.0f} s after it joined" if age > limits.max_transition else None
 
 
 def _stale_after(vitals: Vitals, limits: Limits) -> float:

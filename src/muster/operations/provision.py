@@ -175,7 +175,11 @@ class ProvisionHandler:
             due = await self._publish(at, driven, keep_place=True)
             return Next(at=min(due, at.now + self._settings.poll_every, at.due_at), also=ROOM)
         if at.ahead:
-            return await self._enqueue(at, f"{at.ahead} older requests wait for room", driven)
+            return await self._enqueue(
+                at,
+                f"{counted(at.ahead, 'older request')} {'waits' if at.ahead == 1 else 'wait'} for room",
+                driven,
+            )
         refused = await self._refused(at)
         if refused is not None:
             return refused if isinstance(refused, Next) else await self._give_up(at, refused, driven)

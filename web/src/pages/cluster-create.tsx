@@ -92,7 +92,7 @@ function Form({ templates, wanted, called, close }: FormProps) {
   const spec = templates.find((each) => each.name === template)?.cluster;
   return (
     <form className="form" onSubmit={(event) => void submit(event)} aria-label="Create a cluster">
-      <Field label="Name" hint="In Azure too.">
+      <Field label="Name" hint="The cluster is called so in Azure too.">
         {(id) => (
           <input
             id={id}

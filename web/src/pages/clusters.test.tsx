@@ -1,10 +1,10 @@
 import { act, fireEvent, render, screen } from "@testing-library/react";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Cluster } from "../api/types";
-import { operation, signedIn } from "../testing/examples";
+import { operation, part, signedIn } from "../testing/examples";
 import { Site } from "../testing/site";
 import { CreateClusterDialog, wrongName } from "./cluster-create";
-import { Clusters, failedCreates } from "./clusters";
+import { ClusterCard, Clusters, failedCreates } from "./clusters";
 
 const template = {
   name: "batch",
@@ -97,4 +97,14 @@ describe("the form", () => {
     await act(async () => void render(<Clusters />));
     expect(screen.queryByRole("button", { name: "Create a cluster" })).toBeNull();
   });
+});
+
+test("a cluster that is ready shows its node pools, and no bar of what is over", async () => {
+  const given = { ...named("a"), state: "ready", operation_id: "op-a", fqdn: "a.example" };
+  const parts = [part({ id: "sys", name: "sys", state: "Succeeded", tone: "success" })];
+  site.answers("/operations/op-a", () => Response.json(operation({ status: "succeeded", parts })));
+  await act(async () => void render(<ClusterCard cluster={given as Cluster} />));
+  expect((await screen.findByTestId("chip")).textContent).toBe("sysSucceeded");
+  expect(screen.queryByTestId("operation-banner")).toBeNull();
+  expect(screen.getByRole("link", { name: "Details of a" })).toBeTruthy();
 });

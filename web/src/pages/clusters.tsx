@@ -6,6 +6,7 @@ import type { Cluster, ClusterState, FeedEvent, Operation, Page, Tone } from "..
 import { useResource } from "../live/resource";
 import { Act, useMay } from "../parts/act";
 import { Banner } from "../parts/banner";
+import { Chips } from "../parts/chips";
 import { Crumbs } from "../parts/crumbs";
 import { Fact, Facts } from "../parts/facts";
 import { FailureCard } from "../parts/failure";
@@ -65,8 +66,13 @@ export function Clusters() {
           return items.length + failed.length === 0 ? (
             <Empty title="No clusters">
               <p>
-                A cluster is made from a template with <code>provider = "aks"</code>, also by{" "}
-                <code>muster clusters create NAME --template TEMPLATE</code>.
+                A cluster is made from a template with <code>provider = "aks"</code>
+                {operator && (
+                  <>
+                    , here or by <code>muster clusters create NAME --template TEMPLATE</code>
+                  </>
+                )}
+                .
               </p>
               {operator && <CreateButton />}
             </Empty>
@@ -166,13 +172,18 @@ export function ClusterCard({ cluster }: { cluster: Cluster }) {
     >
       <header className="card-head">
         <h2>
-          <Link href={to("clusters", cluster.name)}>
+          <Link className="name" href={to("clusters", cluster.name)}>
             <Name>{cluster.name}</Name>
           </Link>{" "}
           <Badge tone={TONES[cluster.state] ?? "pending"}>{plain(cluster.state)}</Badge>
         </h2>
         <div className="card-side">
           {(!operation || ended(operation.status)) && <Portal url={cluster.console_url} />}
+          {operation && ended(operation.status) && (
+            <Link className="button" href={to("operations", operation.operation_id)}>
+              Details<span className="unseen"> of {cluster.name}</span>
+            </Link>
+          )}
           <Delete cluster={cluster} />
         </div>
       </header>
@@ -181,7 +192,10 @@ export function ClusterCard({ cluster }: { cluster: Cluster }) {
           <bdi>{cluster.detail}</bdi>
         </p>
       )}
-      {operation && <Banner operation={operation} detailed={!operation.error} />}
+      {operation?.status === "succeeded" && <Chips parts={operation.parts} />}
+      {operation && operation.status !== "succeeded" && (
+        <Banner operation={operation} detailed={!ended(operation.status)} />
+      )}
       {operation?.error && <FailureCard error={operation.error} />}
       <Facts>
         <Fact name="Template">

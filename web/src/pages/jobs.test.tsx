@@ -79,3 +79,25 @@ test.each([
 ])("%#: a job's tone says whether somebody must act", (given, tone) => {
   expect(toneOfJob(given)).toBe(tone);
 });
+
+test("the list says that it leaves out what is over, until one asks for it", async () => {
+  render(<Jobs />);
+  expect(screen.getByLabelText("State").querySelector("option")?.textContent).toBe("queued or running");
+});
+
+test("without a source of jobs there are no zeros to look at, and without a wait no reason for one", async () => {
+  const none = { ...served, started: 0, waited: null, warm_rate: null };
+  const quiet = { ...summary, queued: 0, running: 0, unserved: [], sources: [], hour: none, day: none };
+  site.answers("/jobs", () => Response.json({ items: [], next: null }));
+  site.answers("/jobs/summary", () => Response.json(quiet));
+  const { unmount } = render(<Jobs />);
+  expect(await screen.findByText("No job is queued or running")).toBeTruthy();
+  expect(screen.queryByTestId("jobs-served")).toBeNull();
+  unmount();
+  forgetAll();
+  site.answers("/jobs", () => Response.json({ items: [job({ state: "running" })], next: null }));
+  site.answers("/jobs/summary", () => Response.json(quiet));
+  render(<Jobs />);
+  await screen.findByTestId("job-row");
+  expect(screen.queryByText("Why it waits")).toBeNull();
+});

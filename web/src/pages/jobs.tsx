@@ -37,14 +37,14 @@ export function Jobs() {
       <header className="page-head">
         <h1>Jobs</h1>
         <div className="filters" role="search">
-          <Filter name="state" label="State" options={JOB_STATES} />
+          <Filter name="state" label="State" options={JOB_STATES} usual="queued or running" />
           <SavedFilters />
         </div>
       </header>
       <Shown read={summary} rows={2}>
         {(found) => (
           <div className="stack">
-            <Served summary={found} />
+            {ever(found) && <Served summary={found} />}
             <Unserved summary={found} />
             <Sources summary={found} />
           </div>
@@ -70,23 +70,27 @@ export function Jobs() {
 
 const rate = (value: number | null | undefined) => (typeof value === "number" ? `${Math.round(100 * value)} %` : "–");
 
+/** Whether there is anything to count: without a source of jobs a row of zeros says nothing. */
+const ever = ({ sources, queued, running, day }: JobSummary): boolean =>
+  sources.length > 0 || queued + running + day.started > 0;
+
 function Served({ summary }: { summary: JobSummary }) {
   const waited = (served: JobsServed, which: "p50" | "p95") => (served.waited ? took(served.waited[which]) : "–");
   return (
     <Card id="jobs-served">
       <div className="figures-row">
-        <Figure name="Queued" value={summary.queued} note={summary.more ? "and more" : "waiting for a machine"} />
+        <Figure name="Queued" value={summary.queued} {...(summary.more && { note: "and more" })} />
         <Figure name="Running" value={summary.running} />
         <Figure name="Served · hour" value={summary.hour.started} note={`${summary.day.started} in a day`} />
         <Figure
-          name="Queued to running · hour"
+          name="Waited, p50 · hour"
           value={waited(summary.hour, "p50")}
-          note={`p50; p95 ${waited(summary.hour, "p95")}`}
+          note={`p95 ${waited(summary.hour, "p95")}`}
         />
         <Figure
-          name="Queued to running · day"
+          name="Waited, p50 · day"
           value={waited(summary.day, "p50")}
-          note={`p50; p95 ${waited(summary.day, "p95")}`}
+          note={`p95 ${waited(summary.day, "p95")}`}
         />
         <Figure
           name="Warm hits · hour"
@@ -131,7 +135,7 @@ function Unserved({ summary }: { summary: JobSummary }) {
 function Sources({ summary }: { summary: JobSummary }) {
   if (summary.sources.length === 0) return null;
   return (
-    <Card title="What the source counts" id="jobs-sources">
+    <Card title="Counted by the source itself" id="jobs-sources">
       <div className="commands-scroll" role="group" aria-label="Counts of each queue" tabIndex={0}>
         <table className="plain-table">
           <thead>
@@ -144,7 +148,7 @@ function Sources({ summary }: { summary: JobSummary }) {
               <th>Runners idle</th>
               <th>Wanted</th>
               <th className="wide">Template</th>
-              <th className="wide">Heard</th>
+              <th className="wide">Updated</th>
             </tr>
           </thead>
           <tbody>
@@ -192,6 +196,7 @@ export function toneOfJob(job: Pick<Job, "state" | "result" | "unserved" | "oper
 const wordOf = (job: Job): string => plain(job.state === "completed" ? (job.result ?? job.state) : job.state);
 
 function Table({ jobs, more }: { jobs: readonly Job[]; more: boolean }) {
+  const unserved = jobs.some((job) => job.why);
   return (
     <div className="rows card">
       <table className="plain-table">
@@ -200,7 +205,7 @@ function Table({ jobs, more }: { jobs: readonly Job[]; more: boolean }) {
             <th>State</th>
             <th>Job</th>
             <th className="wide">Repository</th>
-            <th className="wide">Why</th>
+            {unserved && <th className="wide">Why it waits</th>}
             <th className="wide">Waited</th>
             <th className="wide">Node</th>
             <th>Queued</th>
@@ -220,9 +225,11 @@ function Table({ jobs, more }: { jobs: readonly Job[]; more: boolean }) {
               <td className="wide cell-name">
                 <bdi title={job.repository}>{job.repository}</bdi>
               </td>
-              <td className="wide cell-words">
-                <bdi title={job.why}>{job.why}</bdi>
-              </td>
+              {unserved && (
+                <td className="wide cell-words">
+                  <bdi title={job.why}>{job.why}</bdi>
+                </td>
+              )}
               <td className="wide figures">
                 {typeof job.waited_seconds === "number" ? took(job.waited_seconds) : <span className="faint">–</span>}
                 {job.warm && <span className="faint"> warm</span>}
@@ -235,7 +242,11 @@ function Table({ jobs, more }: { jobs: readonly Job[]; more: boolean }) {
           ))}
         </tbody>
       </table>
-      {more && <p className="more">These are the newest {counted(jobs.length, "job")}. All of them: muster jobs</p>}
+      {more && (
+        <p className="more">
+          These are the newest {counted(jobs.length, "job")}. All of them: <code>muster jobs</code>
+        </p>
+      )}
     </div>
   );
 }

@@ -57,7 +57,7 @@ test("a diagnosis is asked for when the feed tells of it; until then the reason 
   feed.start();
   await waitFor(() => expect(feed.connection().kind).toBe("live"));
   render(<NodePage id="node-1" />);
-  expect(await screen.findByText("it took too long")).toBeDefined();
+  expect(await screen.findByText("It took too long")).toBeDefined();
   await act(() => site.says(event({ name: "fail" })));
   expect(site.count("/nodes/node-1/diagnosis")).toBe(0);
 

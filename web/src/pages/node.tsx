@@ -25,9 +25,11 @@ import {
   Name,
   NodeHealth,
   OperationLink,
+  Prose,
   StateBadge,
   TemplateLink,
 } from "../parts/words";
+import { Link } from "../routing/router";
 import {
   capital,
   DEADLINE_ENDS,
@@ -122,37 +124,57 @@ function Axes({ node }: { node: Node }) {
           <StateBadge state={node.state} />
           {node.drain && <Badge tone="warning">drain</Badge>}
         </p>
-        <p className="faint">{capital(STATE_MEANINGS[node.state] ?? "")}</p>
+        {!gone && <p className="faint">{capital(meaning(node))}</p>}
         <p className="faint">
-          for <Elapsed since={node.entered_at} />
+          {gone ? (
+            <Ago at={node.entered_at} />
+          ) : (
+            <>
+              for <Elapsed since={node.entered_at} />
+            </>
+          )}
         </p>
       </section>
-      <section className="card axis" aria-label="Health" data-testid="axis-health">
-        <h2>Health</h2>
-        <p className="axis-value">
-          <NodeHealth node={node} />
-        </p>
-        <p className="faint">{wellness(node)}</p>
-        {(node.health_source || node.last_seen_at) && (
-          <p className="faint">
-            {node.health_source && <>by {plain(node.health_source)} · </>}
-            last heard <Ago at={node.last_seen_at} />
-          </p>
-        )}
-      </section>
-      <Deadline node={node} gone={gone} />
+      {!gone && (
+        <>
+          <Health node={node} />
+          <Deadline node={node} />
+        </>
+      )}
     </div>
   );
 }
 
+/** What its state means; of a new node, how far it is. */
+function meaning(node: Node): string {
+  if (node.state !== "created") return STATE_MEANINGS[node.state] ?? "";
+  return node.booted_at ? "booted, attaching to its run" : "booting";
+}
+
+function Health({ node }: { node: Node }) {
+  return (
+    <section className="card axis" aria-label="Health" data-testid="axis-health">
+      <h2>Health</h2>
+      <p className="axis-value">
+        <NodeHealth node={node} />
+      </p>
+      <p className="faint">{wellness(node)}</p>
+      {node.last_seen_at && (
+        <p className="faint">
+          last heard <Ago at={node.last_seen_at} />
+        </p>
+      )}
+    </section>
+  );
+}
+
 function wellness(node: Node): string {
-  if (node.state === "terminated") return "It is gone";
   if (JUDGED.has(node.state)) return `Not judged: the node ${node.state === "failed" ? "failed" : "is terminating"}`;
   if (!node.health) return "It has not joined yet";
   return capital(node.health_reason || HEALTH_MEANINGS[node.health]);
 }
 
-function Deadline({ node, gone }: { node: Node; gone: boolean }) {
+function Deadline({ node }: { node: Node }) {
   const kept = keptWarm(node, usePools());
   const held = node.deadline_source === "hold";
   const name = held ? "look" : (DEADLINE_NAMES[node.state] ?? "deadline");
@@ -165,7 +187,7 @@ function Deadline({ node, gone }: { node: Node; gone: boolean }) {
         ) : node.deadline_at ? (
           <Countdown until={node.deadline_at} over={`${name} passed`} />
         ) : (
-          <span className="faint">{gone ? "–" : "none"}</span>
+          <span className="faint">none</span>
         )}
       </p>
       <p className="faint">
@@ -175,9 +197,7 @@ function Deadline({ node, gone }: { node: Node; gone: boolean }) {
             ? held
               ? "Kept for a look: Muster terminates it then"
               : `${capital(name)}: ${DEADLINE_ENDS[node.state] ?? ""}`
-            : gone
-              ? "It is gone"
-              : "It may stay as it is"}
+            : "It may stay as it is"}
       </p>
       {node.deadline_source && !kept && <p className="faint">set by {plain(node.deadline_source)}</p>}
     </section>
@@ -210,12 +230,14 @@ export function Ending({ node, path, diagnosed }: EndingProps) {
           </span>
         )}
       </header>
-      <p className="failed-message">
-        <bdi>
-          {node.detail ||
-            (calm ? "Nothing went wrong: the node was not needed any more, or an operator ended it." : "")}
-        </bdi>
-      </p>
+      {!bundle && (
+        <p className="failed-message">
+          <Prose>
+            {capital(node.detail) ||
+              (calm ? "Nothing went wrong: the node was not needed any more, or an operator ended it." : "")}
+          </Prose>
+        </p>
+      )}
       {bundle && (
         <>
           <DiagnosisCard diagnosis={bundle} />
@@ -297,7 +319,13 @@ function About({ node }: { node: Node }) {
         <Fact name="Template">
           <TemplateLink name={node.template} revision={node.revision} />
         </Fact>
-        <Fact name="Run">{node.run && <Name>{node.run}</Name>}</Fact>
+        <Fact name="Run">
+          {node.run && (
+            <Link href={`/nodes?run=${encodeURIComponent(node.run)}`} title={`All nodes of ${node.run}`}>
+              <Name>{node.run}</Name>
+            </Link>
+          )}
+        </Fact>
         <Fact name="Operation">{node.operation_id && <OperationLink id={node.operation_id} full />}</Fact>
         <Fact name="Owner">{node.owner && <Name>{node.owner}</Name>}</Fact>
         <Fact name="Last owner">{node.last_owner && <Name>{node.last_owner}</Name>}</Fact>
@@ -309,7 +337,6 @@ function About({ node }: { node: Node }) {
         <Fact name="Assignment">{node.assignment_id && <Name mono>{node.assignment_id}</Name>}</Fact>
         <Fact name="Launch">{node.launch_id && <Name mono>{node.launch_id}</Name>}</Fact>
         <Fact name="Address">{node.address && <Name mono>{node.address}</Name>}</Fact>
-        <Fact name="Boot phase">{[plain(node.phase ?? ""), node.step].filter(Boolean).join(" · ")}</Fact>
         <Fact name="Created">
           <Ago at={node.created_at} />
         </Fact>

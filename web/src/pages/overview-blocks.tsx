@@ -199,6 +199,20 @@ function LeftoverLines({ title, found }: { title: string; found: { count: number
   );
 }
 
+/** The way to what was changed; of several things it is the newest. */
+function Changed({ change }: { change: Change }) {
+  switch (change.entity) {
+    case "node":
+      return <NodeLink id={change.entity_id} />;
+    case "operation":
+      return <OperationLink id={change.entity_id} />;
+    case "template":
+      return <TemplateLink name={change.entity_id} />;
+    default:
+      return null;
+  }
+}
+
 const CHANGES_FIRST = 6;
 
 export function Changes({ changes }: { changes: readonly Change[] }) {
@@ -214,13 +228,7 @@ export function Changes({ changes }: { changes: readonly Change[] }) {
             <li key={change.id}>
               <span className="line-words">
                 <span>
-                  <bdi>{change.text}</bdi>
-                  {change.entity === "node" && (
-                    <>
-                      {" "}
-                      <NodeLink id={change.entity_id} />
-                    </>
-                  )}
+                  <bdi>{capital(change.text)}</bdi> <Changed change={change} />
                 </span>
                 {(change.who || change.detail) && (
                   <span className="faint">

@@ -55,6 +55,13 @@ test("nodes that are unwell are open to see, with what they say", () => {
   expect(first?.textContent).toContain("drain");
 });
 
+test("runs of one name and one node each are told apart by their nodes", () => {
+  const held = (id: string) => ({ node_id: id, health: "ready" as const, health_reason: "", drain: false });
+  shown(run({ nodes: [held("node-1")] }), run({ operation_id: "op-2", nodes: [held("node-2")] }));
+  const summaries = screen.getAllByRole("group").map((each) => each.querySelector("summary")?.textContent);
+  expect(summaries).toEqual(["node-1", "node-2"]);
+});
+
 test("apps, which run for nobody, can't be given more time", () => {
   shown(run({ operation_id: null, run: null, deadline_at: null, template: "shop" }));
   expect(screen.getByText("Apps")).toBeDefined();

@@ -7,7 +7,7 @@ import { ExtendButton } from "../parts/extend";
 import { Card } from "../parts/facts";
 import { Badge, Countdown, Elapsed, HealthBadge, Name, NodeLink, TemplateLink } from "../parts/words";
 import { Link, to } from "../routing/router";
-import { counted } from "../words/names";
+import { counted, short } from "../words/names";
 
 const FIRST = 6;
 
@@ -66,7 +66,11 @@ function RunLine({ run }: { run: Run }) {
         </span>
         <details className="run-nodes" open={run.unwell > 0}>
           <summary>
-            {counted(run.count, "node")}
+            {run.count === 1 && run.nodes[0] ? (
+              <bdi className="mono">{short(run.nodes[0].node_id)}</bdi>
+            ) : (
+              counted(run.count, "node")
+            )}
             {run.unwell > 0 && (
               <>
                 {" "}

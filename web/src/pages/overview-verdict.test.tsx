@@ -67,7 +67,14 @@ test("the verdict carries the line that proves it, and present trouble stands ab
 test("at most six changes are listed until one asks for the rest", () => {
   const changes = Array.from({ length: 9 }, (_, n) => ({ id: `ev-${n}`, text: `change ${n}`, at: "" }) as Change);
   render(<Changes changes={changes} />);
-  expect(screen.getAllByText(/^change/)).toHaveLength(6);
+  expect(screen.getAllByText(/^Change/)).toHaveLength(6);
   fireEvent.click(screen.getByRole("button", { name: "Show 3 more" }));
-  expect(screen.getAllByText(/^change/)).toHaveLength(9);
+  expect(screen.getAllByText(/^Change/)).toHaveLength(9);
+});
+
+test("a change leads to what was changed", () => {
+  const given = { id: "ev-1", at: "", text: "operation op-7 cancelled", entity: "operation", entity_id: "op-7" };
+  render(<Changes changes={[given as Change]} />);
+  expect(screen.getByText("Operation op-7 cancelled")).toBeTruthy();
+  expect(screen.getByRole("link").getAttribute("href")).toBe("/operations/op-7");
 });

@@ -106,6 +106,7 @@ function Running() {
 
 function Pools({ overview }: { overview: Overview }) {
   const pools = overview.pools;
+  const operator = useMay("operator");
   if (!pools) return null;
   const side = (
     <>
@@ -118,10 +119,12 @@ function Pools({ overview }: { overview: Overview }) {
   return (
     <Card title="Pools" side={side} id="pools">
       {pools.items.length === 0 ? (
-        <Empty title="No templates yet">
-          <p>
-            Describe one in <code>muster.toml</code>, then run <code>muster apply</code>.
-          </p>
+        <Empty title="No template makes nodes yet">
+          {operator && (
+            <p>
+              Describe one in <code>muster.toml</code>, then run <code>muster apply</code>.
+            </p>
+          )}
         </Empty>
       ) : (
         <PoolBars pools={pools.items} />
@@ -168,14 +171,14 @@ function Warmth({ overview }: { overview: Overview }) {
           note={day.nodes > 0 ? `${day.warm} of ${counted(day.nodes, "node")}` : "no provisions"}
         />
         <Figure
-          name="Time to ready · hour"
+          name="Time to ready, p50 · hour"
           value={hour.ready ? took(hour.ready.p50) : "–"}
-          note={hour.ready ? `p50; p95 ${took(hour.ready.p95)}` : "none finished"}
+          note={hour.ready ? `p95 ${took(hour.ready.p95)}` : "none finished"}
         />
         <Figure
-          name="Time to ready · day"
+          name="Time to ready, p50 · day"
           value={day.ready ? took(day.ready.p50) : "–"}
-          note={day.ready ? `p50; p95 ${took(day.ready.p95)}` : "none finished"}
+          note={day.ready ? `p95 ${took(day.ready.p95)}` : "none finished"}
         />
       </div>
     </Card>

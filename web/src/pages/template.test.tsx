@@ -12,7 +12,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-test("the page of a template for clusters has no card for the pool that it doesn't have", async () => {
+test("the page of a template for clusters tells what a cluster is made of, and nothing of nodes", async () => {
   signedIn("viewer");
   const site = new Site();
   const template = {
@@ -23,13 +23,23 @@ test("the page of a template for clusters has no card for the pool that it doesn
     runtime: "exec",
     usage: [],
     instance_types: [],
-    cluster: {},
+    cluster: {
+      region: "westeurope",
+      resource_group: "rg-batch",
+      pools: [{ name: "workers", count: 10, vm_size: "E16s", mode: "User" }],
+    },
   };
   site.answers("/templates/aks", () => Response.json(template));
-  site.answers("/templates/aks/boots", () => Response.json({ deadline: { seconds: 1, source: "default" }, kinds: [] }));
+  site.answers("/templates/aks/boots", () =>
+    Response.json({ deadline: { seconds: 3600, source: "default" }, kinds: [] }),
+  );
   render(<TemplatePage name="aks" />);
-  expect(await screen.findByText("Boot times")).toBeDefined();
-  expect(screen.queryByText("Pool")).toBeNull();
+  expect((await screen.findByTestId("node-pools")).textContent).toContain("workers10E16s");
+  expect(await screen.findByText("1h")).toBeDefined();
+  expect(screen.getByText("westeurope")).toBeDefined();
+  for (const words of ["Pool", "Boot times", "Idle for", "Nodes asked for"])
+    expect(screen.queryByText(words)).toBeNull();
+  expect(screen.getByRole("link", { name: "Clusters" })).toBeDefined();
 });
 
 const pool = (template: string, changes: Partial<Pool> = {}): Pool =>

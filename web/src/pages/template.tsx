@@ -1,7 +1,7 @@
 /** One template: its revision and settings, its pool, and how long its boots take against what they are given. */
 
 import { Refused } from "../api/client";
-import type { BootKind, Boots, FeedEvent, Template } from "../api/types";
+import type { BootKind, Boots, ClusterSpec, FeedEvent, Template } from "../api/types";
 import { usePoolsRead } from "../live/pools";
 import { useResource } from "../live/resource";
 import { useMay } from "../parts/act";
@@ -45,16 +45,28 @@ export function TemplatePage({ name }: { name: string }) {
               Provision
             </button>
           )}
-          <Link className="button" href={`/nodes?template=${encodeURIComponent(name)}`}>
-            Nodes
-          </Link>
+          {template.cluster ? (
+            <Link className="button" href="/clusters">
+              Clusters
+            </Link>
+          ) : (
+            <Link className="button" href={`/nodes?template=${encodeURIComponent(name)}`}>
+              Nodes
+            </Link>
+          )}
         </div>
       </header>
       <div className="columns">
         <div className="column">
-          {!template.cluster && <PoolCard name={name} />}
-          <BootsCard path={path} />
-          {!template.cluster && <TemplateCharts name={name} />}
+          {template.cluster ? (
+            <NodePools cluster={template.cluster} />
+          ) : (
+            <>
+              <PoolCard name={name} />
+              <TemplateCharts name={name} />
+              <BootsCard path={path} />
+            </>
+          )}
           {template.boot_script && (
             <Card title="Boot script">
               <pre className="log" tabIndex={0} aria-label="Boot script">
@@ -64,10 +76,88 @@ export function TemplatePage({ name }: { name: string }) {
           )}
         </div>
         <div className="column">
-          <Settings template={template} path={path} />
+          {template.cluster ? (
+            <ClusterSettings template={template} cluster={template.cluster} path={path} />
+          ) : (
+            <Settings template={template} path={path} />
+          )}
         </div>
       </div>
     </div>
+  );
+}
+
+/** What one cluster is made of. */
+function NodePools({ cluster }: { cluster: ClusterSpec }) {
+  return (
+    <Card title="Node pools of a cluster" id="node-pools">
+      <table className="plain-table">
+        <thead>
+          <tr>
+            <th>Name</th>
+            <th>Nodes</th>
+            <th>VM size</th>
+            <th className="wide">Mode</th>
+          </tr>
+        </thead>
+        <tbody>
+          {cluster.pools.map((pool) => (
+            <tr key={pool.name}>
+              <td className="cell-name">
+                <Name>{pool.name}</Name>
+              </td>
+              <td className="figures">{pool.count ?? 1}</td>
+              <td>
+                <bdi>{pool.vm_size}</bdi>
+              </td>
+              <td className="wide">{pool.mode}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Card>
+  );
+}
+
+interface ClusterSettingsProps {
+  template: Template;
+  cluster: ClusterSpec;
+  path: string;
+}
+
+function ClusterSettings({ template, cluster, path }: ClusterSettingsProps) {
+  const { data: boots } = useResource<Boots>(`${path}/boots`);
+  const roles = (cluster.roles ?? []).map((each) => each.role).join(", ");
+  return (
+    <Card title="Settings">
+      <Facts>
+        <Fact name="Provider">{template.provider}</Fact>
+        <Fact name="Region">{cluster.region}</Fact>
+        <Fact name="Resource group">{cluster.resource_group && <Name>{cluster.resource_group}</Name>}</Fact>
+        <Fact name="Subscription">{cluster.subscription && <Name mono>{cluster.subscription}</Name>}</Fact>
+        <Fact name="Kubernetes">{cluster.kubernetes_version || "the provider's default"}</Fact>
+        <Fact name="Deadline">
+          <Given own={template.provision_timeout} holds={boots?.deadline.seconds} />
+        </Fact>
+        <Fact name="Identity">{cluster.identity && <Name>{cluster.identity}</Name>}</Fact>
+        <Fact name="Roles">{roles}</Fact>
+        <Fact name="A failed one">{cluster.keep_failed ? "is kept for a look" : "is removed"}</Fact>
+        <Fact name="Applied">
+          <Ago at={template.applied_at} />
+        </Fact>
+      </Facts>
+    </Card>
+  );
+}
+
+/** A time as it holds now; "default" says that the template leaves it to the server. */
+function Given({ own, holds }: { own: number | null | undefined; holds?: number | null | undefined }) {
+  if (typeof own === "number") return given(own);
+  if (typeof holds !== "number") return <span className="faint">default</span>;
+  return (
+    <>
+      {given(holds)} <span className="faint">default</span>
+    </>
   );
 }
 
@@ -139,18 +229,10 @@ function lesson({ learned, deadline }: BootKind): string {
     : `These boots need ${said}. Learning never shortens a deadline, so ${given(deadline.seconds)} stays.`;
 }
 
-/** Each value as it holds now; "default" says that the template leaves it to the server. */
 function Settings({ template, path }: { template: Template; path: string }) {
-  const { data: boots } = useResource<Boots>(template.cluster ? null : `${path}/boots`);
-  const time = (own: number | null | undefined, holds?: number | null) => {
-    if (typeof own === "number") return given(own);
-    if (typeof holds !== "number") return <span className="faint">default</span>;
-    return (
-      <>
-        {given(holds)} <span className="faint">default</span>
-      </>
-    );
-  };
+  const { data: boots } = useResource<Boots>(`${path}/boots`);
+  const time = (own: number | null | undefined, holds?: number | null) => <Given own={own} holds={holds} />;
+  const types = template.instance_types.join(", ");
   return (
     <Card title="Settings">
       <Facts>
@@ -163,7 +245,7 @@ function Settings({ template, path }: { template: Template; path: string }) {
           </Fact>
         ))}
         <Fact name="Usage">{template.usage.join(", ")}</Fact>
-        <Fact name="Instance types">{template.instance_types.join(", ")}</Fact>
+        <Fact name="Instance types">{types === "*" ? "any" : types}</Fact>
         <Fact name="Reuse">{template.reuse}</Fact>
         <Fact name="Kept warm (min_idle)">{template.min_idle}</Fact>
         <Fact name="At most">{template.max_nodes} nodes</Fact>
@@ -171,7 +253,7 @@ function Settings({ template, path }: { template: Template; path: string }) {
         <Fact name="Boot deadline">{time(template.provision_timeout, boots?.deadline.seconds)}</Fact>
         <Fact name="Extended up to">{time(template.max_provision_timeout, boots?.ceiling_seconds)}</Fact>
         <Fact name="Stalled after">{time(template.stall_after, boots?.stall_after_seconds)}</Fact>
-        <Fact name="Learns">{template.learn === false ? "no" : "yes"}</Fact>
+        <Fact name="Learns from boots">{template.learn === false ? "no" : "yes"}</Fact>
         <Fact name="Attach within">{time(template.attach_timeout, boots?.attach_seconds)}</Fact>
         <Fact name="May run for">{time(template.max_runtime)}</Fact>
         <Fact name="Idle for">{time(template.idle_timeout)}</Fact>

@@ -5,6 +5,7 @@ import type { FeedEvent, Template } from "../api/types";
 import { failureRate, usePoolHistory } from "../live/pool-history";
 import { usePools } from "../live/pools";
 import { useResource } from "../live/resource";
+import { useMay } from "../parts/act";
 import { Empty, Shown } from "../parts/states";
 import { Ago, Badge, TemplateLink } from "../parts/words";
 import { took } from "../words/time";
@@ -19,6 +20,7 @@ const percent = (rate: number | null) => (rate === null ? "–" : `${Math.ceil(1
 export function Templates() {
   const read = useResource<{ items: Template[] }>("/templates", { on: ofTemplates });
   const pools = usePools();
+  const operator = useMay("operator");
   const history = usePoolHistory().data;
   const dayOf = new Map((history?.items ?? []).map((each) => [each.template, each]));
   const span = history && {
@@ -35,9 +37,11 @@ export function Templates() {
         {({ items }) =>
           items.length === 0 ? (
             <Empty title="No templates yet">
-              <p>
-                Describe one in <code>muster.toml</code>, then run <code>muster apply</code>.
-              </p>
+              {operator && (
+                <p>
+                  Describe one in <code>muster.toml</code>, then run <code>muster apply</code>.
+                </p>
+              )}
             </Empty>
           ) : (
             <div className="rows card">
@@ -49,7 +53,7 @@ export function Templates() {
                     <th className="wide">Runtime</th>
                     <th>Warm</th>
                     <th>In use</th>
-                    <th className="wide">Day</th>
+                    <th className="wide">Use, day</th>
                     <th className="wide">Boot p50</th>
                     <th className="wide">Failed boots</th>
                     <th className="wide">Applied</th>
@@ -67,14 +71,19 @@ export function Templates() {
                           {each.paused && <Badge tone="warning">paused</Badge>}
                         </td>
                         <td className="wide">{each.provider}</td>
-                        <td className="wide">{each.runtime}</td>
+                        <td className="wide">{each.cluster ? "clusters" : each.runtime}</td>
                         <td className="figures">
                           {pool ? pool.idle : "–"}{" "}
                           {each.min_idle > 0 && <span className="faint">keeps {each.min_idle}</span>}
                         </td>
                         <td className="figures">
-                          {pool ? Math.max(0, pool.used - pool.idle) : "–"}{" "}
-                          <span className="faint">of {each.max_nodes}</span>
+                          {pool ? (
+                            <>
+                              {Math.max(0, pool.used - pool.idle)} <span className="faint">of {each.max_nodes}</span>
+                            </>
+                          ) : (
+                            "–"
+                          )}
                         </td>
                         <td className="wide">
                           {day && span && (

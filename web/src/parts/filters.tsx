@@ -7,7 +7,15 @@ import { Icon } from "./icons";
 
 const SETTLED = 200;
 
-export function Filter({ name, label, options }: { name: string; label: string; options: readonly string[] }) {
+interface FilterProps {
+  name: string;
+  label: string;
+  options: readonly string[];
+  /** What is listed as long as nothing is chosen. */
+  usual?: string;
+}
+
+export function Filter({ name, label, options, usual = "any" }: FilterProps) {
   const id = useId();
   const value = useAddress().query.get(name) ?? "";
   const known = options.includes(value) || value === "" ? options : [...options, value];
@@ -15,7 +23,7 @@ export function Filter({ name, label, options }: { name: string; label: string; 
     <div className="filter">
       <label htmlFor={id}>{label}</label>
       <select id={id} value={value} onChange={(event) => setQuery({ [name]: event.target.value })}>
-        <option value="">any</option>
+        <option value="">{usual}</option>
         {known.map((option) => (
           <option key={option} value={option}>
             {plain(option)}

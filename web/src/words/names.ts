@@ -122,8 +122,8 @@ export const STATE_MEANINGS: Record<NodeState, string> = {
   terminated: "gone",
 };
 export const HEALTH_MEANINGS: Record<Health, string> = {
-  starting: "it has joined and is getting up",
-  ready: "it says that it is well, and is heard",
-  degraded: "it says that it works with trouble",
-  offline: "it is not heard any more, or says that it is leaving",
+  starting: "it has joined, and is not ready yet",
+  ready: "it is heard, and reports no trouble",
+  degraded: "it works, and reports trouble",
+  offline: "it is not heard any more, or said that it leaves",
 };
