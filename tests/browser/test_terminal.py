@@ -25,6 +25,9 @@ def test_a_person_types_into_a_node_and_sees_what_it_says(site: Site, view: View
     expect(rows).to_contain_text(f"hello {node_id}")
     coloured = rows.locator("span", has_text="truecolour").last
     expect(coloured).to_have_css("color", "rgb(1, 200, 3)")
+    page.keyboard.press("Shift+Escape")
+    expect(panel.get_by_role("button", name="Close")).to_be_focused()
+    panel.get_by_role("textbox", name="Terminal input").focus()
     page.keyboard.type("echo wai''ting; sleep 1000\n")
     expect(rows).to_contain_text("waiting")
     page.keyboard.press("Control+c")

@@ -26,8 +26,12 @@ export class Refused extends Error {
 
 /** Nobody answered: the server is away, or the network is. */
 export class Unreachable extends Error {
-  constructor() {
+  /** The network refused; a server that is only slow keeps one waiting first. */
+  readonly atOnce: boolean;
+
+  constructor(atOnce: boolean) {
     super("cannot reach the server: it may be restarting, or the network is down");
+    this.atOnce = atOnce;
   }
 }
 
@@ -122,7 +126,8 @@ export async function read<T>(response: Response): Promise<T> {
 
 /** What was called off stays that; a broken connection, and an answer that never comes, are the same to the reader. */
 function cutOff(error: unknown): unknown {
-  return error instanceof DOMException && error.name === "AbortError" ? error : new Unreachable();
+  const { name = "" } = error instanceof DOMException ? error : {};
+  return name === "AbortError" ? error : new Unreachable(name !== "TimeoutError");
 }
 
 async function refused(response: Response): Promise<Refused> {

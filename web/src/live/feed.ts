@@ -81,6 +81,11 @@ export class Feed {
     this.set({ kind: "connecting" });
   }
 
+  /** A request just now reached no server: a stream that says nothing may be as dead, and is begun anew to see. */
+  readonly doubt = (): void => this.suspected();
+
+  private suspected: () => void = () => undefined;
+
   /** Don't wait for the rest of the pause. */
   readonly retry = (): void => this.wake();
 
@@ -141,6 +146,7 @@ export class Feed {
 
   private async read(reading: Reading, signal: AbortSignal, arrived: () => void): Promise<void> {
     const silence = new AbortController();
+    this.suspected = () => silence.abort();
     let timer = 0;
     const heard = () => {
       clearTimeout(timer);

@@ -7,7 +7,6 @@ import { feed } from "./feed";
 import { useHistory } from "./history";
 import { forgetAll, useResource } from "./resource";
 
-const LONG = { timeout: 5000 };
 let site: Site;
 
 const connected = async () => {
@@ -36,7 +35,7 @@ describe("what a page reads", () => {
     await waitFor(() => expect(result.current.data).toBe(1));
     value = 2;
     await act(connected);
-    await waitFor(() => expect(result.current.data).toBe(2), LONG);
+    await waitFor(() => expect(result.current.data).toBe(2));
   });
 
   test("is asked for again by itself after a proxy's 502", async () => {
@@ -45,7 +44,7 @@ describe("what a page reads", () => {
     const { result } = renderHook(() => useResource<string>("/thing"));
     await waitFor(() => expect(result.current.error?.message).toContain("502"));
     up = true;
-    await waitFor(() => expect(result.current.data).toBe("here"), LONG);
+    await waitFor(() => expect(result.current.data).toBe("here"));
     expect(result.current.error).toBeUndefined();
   });
 
@@ -72,8 +71,22 @@ describe("what a page reads", () => {
     site.answers("/thing", () => Response.json("here"));
     act(() => patience.abort(new DOMException("too long", "TimeoutError")));
     await waitFor(() => expect(result.current.error).toBeInstanceOf(Unreachable));
-    await waitFor(() => expect(result.current.data).toBe("here"), LONG);
+    await waitFor(() => expect(result.current.data).toBe("here"));
   });
+});
+
+test.each([
+  ["that reaches no server puts the silent stream to the test", new TypeError("network"), ["lost"]],
+  ["that waited in vain doesn't: the server may be slow", new DOMException("too long", "TimeoutError"), []],
+])("a request %s", async (_what, reason, found) => {
+  await connected();
+  const kinds: string[] = [];
+  feed.watch(() => kinds.push(feed.connection().kind));
+  site.answers("/thing", () => Promise.reject(reason));
+  const { result } = renderHook(() => useResource<string>("/thing"));
+  await waitFor(() => expect(result.current.error).toBeInstanceOf(Unreachable));
+  if (found.length > 0) await waitFor(() => expect(kinds.slice(0, 1)).toEqual(found));
+  else expect(kinds).toEqual([]);
 });
 
 test("a thing's events are in order, each once, also where the feed remembers more than was read", async () => {

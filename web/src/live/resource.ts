@@ -7,7 +7,7 @@
  */
 
 import { useEffect, useState } from "react";
-import { get, passing, type Query } from "../api/client";
+import { get, passing, type Query, Unreachable } from "../api/client";
 import type { FeedEvent } from "../api/types";
 import { feed } from "./feed";
 import { pauseAfter } from "./pausing";
@@ -125,6 +125,7 @@ class Reader<T> {
       this.tell(data, undefined);
     } catch (error) {
       if (this.stopping.signal.aborted) return;
+      if (error instanceof Unreachable && error.atOnce) feed.doubt();
       this.tell(cache.get(this.key) as T | undefined, error as Error);
     }
     this.running = false;

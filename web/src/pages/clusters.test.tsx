@@ -96,6 +96,8 @@ describe("the form", () => {
     signedIn("viewer");
     await act(async () => void render(<Clusters />));
     expect(screen.queryByRole("button", { name: "Create a cluster" })).toBeNull();
+    expect(await screen.findByText("No clusters")).toBeTruthy();
+    expect(screen.queryByText(/muster clusters create/)).toBeNull();
   });
 });
 

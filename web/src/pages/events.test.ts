@@ -19,7 +19,12 @@ test("an event is found by its words as by its code", () => {
 });
 
 test("the end of an operation is called by how it ended", () => {
-  const end = event({ entity: "operation", name: "ended", title: "ended", changes: { status: "failed" } });
+  const end = event({
+    entity: "operation",
+    name: "ended",
+    title: "ended",
+    changes: { status: "failed", label: "Booting" },
+  });
   expect(titled(end)).toBe("failed");
   expect(told(end)).toBe("");
 });

@@ -1,6 +1,6 @@
 /** The overview's blocks about work: what waits, what failed, what is left over, what changed. */
 
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { useAddress, setQuery } from "../routing/router";
 import type { Change, FailureGroup, Failures, Leftover, Overview, Waiting } from "../api/types";
 import { Card } from "../parts/facts";
@@ -199,18 +199,31 @@ function LeftoverLines({ title, found }: { title: string; found: { count: number
   );
 }
 
-/** The way to what was changed; of several things it is the newest. */
+function linkOf({ entity, entity_id }: Change): ReactNode {
+  if (entity === "node") return <NodeLink id={entity_id} />;
+  if (entity === "operation") return <OperationLink id={entity_id} />;
+  return entity === "template" ? <TemplateLink name={entity_id} /> : null;
+}
+
+/** What was changed is the way to it; of several things it is the newest. */
 function Changed({ change }: { change: Change }) {
-  switch (change.entity) {
-    case "node":
-      return <NodeLink id={change.entity_id} />;
-    case "operation":
-      return <OperationLink id={change.entity_id} />;
-    case "template":
-      return <TemplateLink name={change.entity_id} />;
-    default:
-      return null;
+  const link = linkOf(change);
+  const named = change.text.startsWith(change.entity_id); // a name is written as it is
+  const at = link ? change.text.indexOf(change.entity_id) : -1;
+  if (at < 0) {
+    return (
+      <>
+        <bdi>{named ? change.text : capital(change.text)}</bdi> {link}
+      </>
+    );
   }
+  return (
+    <>
+      {capital(change.text.slice(0, at))}
+      {link}
+      <bdi>{change.text.slice(at + change.entity_id.length)}</bdi>
+    </>
+  );
 }
 
 const CHANGES_FIRST = 6;
@@ -228,7 +241,7 @@ export function Changes({ changes }: { changes: readonly Change[] }) {
             <li key={change.id}>
               <span className="line-words">
                 <span>
-                  <bdi>{capital(change.text)}</bdi> <Changed change={change} />
+                  <Changed change={change} />
                 </span>
                 {(change.who || change.detail) && (
                   <span className="faint">

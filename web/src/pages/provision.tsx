@@ -11,6 +11,7 @@ import { Field } from "../parts/field";
 import { Shown } from "../parts/states";
 import { Badge } from "../parts/words";
 import { navigate, setQuery, to } from "../routing/router";
+import { counted } from "../words/names";
 import { type Asked, provisionCommand } from "../words/command-line";
 
 export function ProvisionDialog({ template }: { template: string }) {
@@ -233,7 +234,8 @@ function Warm({ pool, count }: { pool: Pool; count: number }) {
   return (
     <p className="warm" data-testid="warm-now" data-idle={pool.idle}>
       <Badge tone={warm > 0 ? "success" : "pending"}>
-        {warm} warm{cold > 0 && `, ${cold} to create`}
+        {counted(warm, "warm node")}
+        {cold > 0 && `, ${cold} to create`}
       </Badge>
       {cold > room && <Badge tone="warning">there is room for {room} more</Badge>}
     </p>

@@ -168,7 +168,7 @@ function PoolCard({ name }: { name: string }) {
       <Shown read={read} rows={1}>
         {({ items }) => {
           const pool = items.find((each) => each.template === name);
-          return pool ? <PoolBar pool={pool} /> : <p className="calm">It has no pool.</p>;
+          return pool ? <PoolBar pool={pool} named={false} /> : <p className="calm">It has no pool.</p>;
         }}
       </Shown>
     </Card>
@@ -208,7 +208,8 @@ function Kind({ kind, ceiling }: { kind: BootKind; ceiling: number }) {
         {lesson(kind)} A boot that advances is extended up to {given(ceiling)}.
       </p>
       {kind.phases.length > 0 && (
-        <ul className="phases">
+        <ul className="phases" aria-label="Median of each phase">
+          <li className="faint">Median of each phase:</li>
           {kind.phases.map((span) => (
             <li key={span.name}>
               <bdi>{plain(span.name)}</bdi> <span className="figures">{took(span.seconds)}</span>
@@ -223,10 +224,11 @@ function Kind({ kind, ceiling }: { kind: BootKind; ceiling: number }) {
 /** Learning only ever lengthens what is set. */
 function lesson({ learned, deadline }: BootKind): string {
   if (!learned) return "Too few boots to learn a deadline from.";
-  const said = `${given(learned.seconds)} (${learned.basis})`;
-  return learned.seconds > deadline.seconds || deadline.source.startsWith("learned")
-    ? `Learned from these boots: ${said}.`
-    : `These boots need ${said}. Learning never shortens a deadline, so ${given(deadline.seconds)} stays.`;
+  if (learned.seconds > deadline.seconds || deadline.source.startsWith("learned")) {
+    return `Learned from these boots: ${given(learned.seconds)} (${learned.basis}, with a margin).`;
+  }
+  const learnt = `Their p99 with a margin is ${given(learned.seconds)}`;
+  return `${learnt}. Learning never shortens a deadline, so ${given(deadline.seconds)} stays.`;
 }
 
 function Settings({ template, path }: { template: Template; path: string }) {

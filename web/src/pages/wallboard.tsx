@@ -38,7 +38,7 @@ export function Wallboard() {
       <h1 className="unseen">Wallboard</h1>
       {read.error && <Trouble error={read.error} />}
       {overview ? <Board overview={overview} /> : !read.error && <Loading rows={4} />}
-      <PoolsChart first={CHARTS} />
+      <PoolsChart first={CHARTS} wall />
       <Foot />
     </div>
   );
@@ -73,8 +73,8 @@ function Board({ overview }: { overview: Overview }) {
         <Big name="waiting" value={waiting?.count ?? 0} tone={waiting?.count ? "warning" : ""} />
         <Big name="failed, hour" value={failures?.hour.count ?? 0} tone={failures?.hour.count ? "danger" : ""} />
         <Big name="warm hits, hour" value={typeof rate === "number" ? `${Math.round(100 * rate)} %` : "–"} />
-        <Big name="ready p50, hour" value={warmth?.hour.ready ? took(warmth.hour.ready.p50) : "–"} />
-        <Big name={`of ${pools?.max_nodes ?? 0} nodes`} value={pools?.used ?? 0} />
+        <Big name="ready, p50, hour" value={warmth?.hour.ready ? took(warmth.hour.ready.p50) : "–"} />
+        <Big name={`used of ${pools?.max_nodes ?? 0}`} value={pools?.used ?? 0} />
       </dl>
     </>
   );

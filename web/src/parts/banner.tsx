@@ -113,7 +113,7 @@ export function Banner({ operation, detailed = true, parts = true }: BannerProps
           )}
         </div>
       </header>
-      {operation.status !== "queued" && (
+      {(operation.status === "running" || operation.status === "succeeded") && (
         <div className="banner-bar">
           <ProgressBar progress={operation} name={where(operation)} />
           <Eta operation={operation} />

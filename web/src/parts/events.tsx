@@ -56,6 +56,7 @@ export function told(event: FeedEvent): string {
   const { changes } = event;
   const { error, label, message } = changes as Partial<Operation>;
   if (error?.message) return error.message;
+  if (event.name === "ended" && changes["status"] !== "succeeded") return ""; // its last step is no news
   if (event.entity === "operation" && label) return [label, message].filter(Boolean).join(" · ");
   return TELLING.filter((name) => changes[name] !== undefined && changes[name] !== null && changes[name] !== "")
     .map((name) => `${plain(name)} ${plain(String(changes[name]))}`)

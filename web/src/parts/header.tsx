@@ -135,7 +135,7 @@ function Account() {
       </summary>
       <div className="account-menu card">
         <p>
-          <bdi className="name">{who?.name}</bdi> <span className="faint">{who?.role}</span>
+          <bdi className="name">{who?.name}</bdi> <span className="faint">· {who?.role}</span>
         </p>
         {who?.expires_at && left !== null && (
           <p className="faint">
@@ -143,13 +143,13 @@ function Account() {
           </p>
         )}
         <Theme />
-        {who?.version && <p className="faint">Muster {who.version}</p>}
         <Link href="/wallboard">Wallboard</Link>
         <Link href="/api">API reference</Link>
         <button type="button" className="button" onClick={() => void signOut()}>
           <Icon name="out" />
           Sign out
         </button>
+        {who?.version && <p className="faint">Muster {who.version}</p>}
       </div>
     </details>
   );

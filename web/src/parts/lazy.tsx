@@ -6,10 +6,10 @@ import { Loading } from "./states";
 const Pools = lazy(async () => ({ default: (await import("./pool-charts")).DayOfPools }));
 const OfTemplate = lazy(async () => ({ default: (await import("./pool-charts")).DayOfTemplate }));
 
-export function PoolsChart({ first }: { first?: number }) {
+export function PoolsChart(props: { first?: number; wall?: boolean }) {
   return (
     <Suspense fallback={<Loading rows={2} />}>
-      <Pools {...(first !== undefined && { first })} />
+      <Pools {...props} />
     </Suspense>
   );
 }

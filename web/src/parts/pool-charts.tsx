@@ -4,21 +4,25 @@ import { useState } from "react";
 import { busiest, usePoolHistory } from "../live/pool-history";
 import { Card } from "./facts";
 import { Shown } from "./states";
-import { PoolTimeline, ReadyChart, spanOf } from "./timeline";
+import { PoolTimeline, reach, ReadyChart, spanOf } from "./timeline";
 import { TemplateLink } from "./words";
 
 const FIRST = 3;
 
+const WALL = 0.26; // of a screen's height, which the charts on it share: nobody scrolls a wall
+const WALL_LEAST = 84;
+
 /** The overview's first chart: a day of each pool, the busiest first. */
-export function DayOfPools({ first = FIRST }: { first?: number }) {
+export function DayOfPools({ first = FIRST, wall = false }: { first?: number; wall?: boolean }) {
   const read = usePoolHistory();
   const [all, setAll] = useState(false);
   return (
-    <Card title="Pool use" id="pool-use" side={<span className="faint">last 24 hours</span>}>
+    <Card title="Pool use" id="pool-use" side={read.data && <span className="faint">{reach(read.data)}</span>}>
       <Shown read={read} rows={2}>
         {(history) => {
           const items = busiest(history);
           const shown = all ? items : items.slice(0, first);
+          const tall = Math.max(WALL_LEAST, Math.round((WALL * innerHeight) / shown.length));
           return (
             <>
               {items.length === 0 && <p className="calm">No pool had nodes. The chart gets a point each minute.</p>}
@@ -27,10 +31,10 @@ export function DayOfPools({ first = FIRST }: { first?: number }) {
                   <h3>
                     <TemplateLink name={item.template} />
                   </h3>
-                  <PoolTimeline item={item} span={spanOf(history)} />
+                  <PoolTimeline item={item} span={spanOf(history)} {...(wall && { tall })} />
                 </section>
               ))}
-              {items.length > shown.length && (
+              {!wall && items.length > shown.length && (
                 <button type="button" className="button button-quiet" onClick={() => setAll(true)}>
                   Show {items.length - shown.length} more
                 </button>
@@ -48,14 +52,14 @@ export function DayOfTemplate({ name }: { name: string }) {
   const read = usePoolHistory(name);
   return (
     <>
-      <Card title="Pool use" id="pool-use" side={<span className="faint">last 24 hours</span>}>
+      <Card title="Pool use" id="pool-use" side={read.data && <span className="faint">{reach(read.data)}</span>}>
         <Shown read={read} rows={2}>
           {(history) => {
             const item = history.items.find((each) => each.template === name);
             return item && item.points.length > 0 ? (
               <PoolTimeline item={item} span={spanOf(history)} />
             ) : (
-              <p className="calm">No sample of the last 24 hours saw a node (one a minute).</p>
+              <p className="calm">No nodes in the last 24 hours. Muster counts them once a minute.</p>
             );
           }}
         </Shown>

@@ -15,7 +15,8 @@ const KINDS = [
   ["terminating", "ending"],
 ] as const;
 
-export function PoolBar({ pool }: { pool: Pool }) {
+/** `named`: with the way to its template; on that one's page it needs none. */
+export function PoolBar({ pool, named = true }: { pool: Pool; named?: boolean }) {
   const counts = KINDS.map(([key, word]) => ({ key, word, count: pool[key] ?? 0 }));
   const present = counts.filter((each) => each.count > 0);
   const total = present.reduce((sum, each) => sum + each.count, 0);
@@ -26,7 +27,7 @@ export function PoolBar({ pool }: { pool: Pool }) {
   return (
     <div className="pool" data-testid="pool" data-template={pool.template}>
       <div className="pool-head">
-        <TemplateLink name={pool.template} />
+        {named && <TemplateLink name={pool.template} />}
         {pool.paused && <Badge tone="warning">paused</Badge>}
         {pool.idle < pool.min_idle && !pool.paused && (
           <span className="faint">
@@ -83,7 +84,7 @@ export function PoolBar({ pool }: { pool: Pool }) {
 export function BrakeButton({ path, paused, what }: { path: string; paused: boolean; what: string }) {
   const words = {
     title: `Pause ${what}?`,
-    text: "New claims and launches are held back until an operator resumes. What runs goes on.",
+    text: "No run gets nodes and no machine starts until an operator resumes. What runs goes on.",
     yes: "Pause",
   };
   return paused ? (

@@ -14,10 +14,11 @@ const SHELL = ["/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec s
 
 export default function NodeTerminal({ nodeId, close }: { nodeId: string; close: () => void }) {
   const place = useRef<HTMLDivElement>(null);
+  const out = useRef<HTMLButtonElement>(null);
   const [told, tell] = useState("Connecting …");
   useEffect(() => {
     if (place.current === null) return undefined;
-    return opened(place.current, nodeId, tell);
+    return opened(place.current, nodeId, tell, () => out.current?.focus());
   }, [nodeId]);
   return (
     <section className="terminal-panel" role="dialog" aria-label={`Terminal on ${nodeId}`} data-testid="terminal">
@@ -28,7 +29,10 @@ export default function NodeTerminal({ nodeId, close }: { nodeId: string; close:
         <span className="terminal-told" role="status">
           {told}
         </span>
-        <button type="button" className="button" onClick={close}>
+        <span className="terminal-keys wide">
+          <kbd>Shift</kbd> <kbd>Esc</kbd> leaves it by the keyboard
+        </span>
+        <button type="button" className="button" ref={out} onClick={close} title="Close it, and end its shell">
           Close
         </button>
       </header>
@@ -38,7 +42,7 @@ export default function NodeTerminal({ nodeId, close }: { nodeId: string; close:
 }
 
 /** Starts a shell and shows it; returns how to end both. */
-function opened(place: HTMLElement, nodeId: string, tell: (text: string) => void): () => void {
+function opened(place: HTMLElement, nodeId: string, tell: (text: string) => void, leave: () => void): () => void {
   const restore = divertStyles();
   const terminal = new Terminal({ cursorBlink: true, fontSize: 13, screenReaderMode: true });
   const fit = new FitAddon();
@@ -50,6 +54,12 @@ function opened(place: HTMLElement, nodeId: string, tell: (text: string) => void
   let gone = false;
   const watch = new ResizeObserver(() => fit.fit());
   watch.observe(place);
+  // Tab is the shell's: without this, who has no mouse could not get out.
+  terminal.attachCustomKeyEventHandler((event) => {
+    if (event.key !== "Escape" || !event.shiftKey) return true;
+    if (event.type === "keydown") leave();
+    return false;
+  });
   terminal.onResize(({ rows, cols }) => link?.resized(rows, cols));
   const encoder = new TextEncoder();
   terminal.onData((data) => link?.typed(encoder.encode(data)));

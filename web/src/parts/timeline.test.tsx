@@ -2,7 +2,7 @@ import { render, screen } from "@testing-library/react";
 import { describe, expect, test } from "vitest";
 import type { PoolPoint, TemplateHistory } from "../api/types";
 import { busiest, failureRate } from "../live/pool-history";
-import { described, PoolTimeline, ReadyChart, Sparkline, stretches } from "./timeline";
+import { described, PoolTimeline, reach, ReadyChart, Sparkline, stretches } from "./timeline";
 
 const MINUTE = 60_000;
 const start = Date.parse("2026-05-04T00:00:00Z");
@@ -49,6 +49,19 @@ describe("a day of a pool", () => {
     expect(container.querySelector(".timeline-cap")).toBeNull();
     rerender(<PoolTimeline item={history()} span={span} />);
     expect(container.querySelector(".timeline-cap")).not.toBeNull();
+  });
+
+  test("has the most there was and the cap as its scale", () => {
+    const { container } = render(<PoolTimeline item={history()} span={span} />);
+    const words = [...container.querySelectorAll("svg text")].map((each) => each.textContent);
+    expect(words).toContain("8");
+    expect(words).toContain("cap 12");
+  });
+
+  test("says since when, on a server that began today", () => {
+    const until = "2026-05-04T12:00:00Z";
+    expect(reach({ since: "2026-05-04T11:30:00Z", until })).toMatch(/^since \d\d:\d\d$/);
+    expect(reach({ since: "2026-05-03T12:00:00Z", until })).toBe("last 24 hours");
   });
 
   test("without a sample says so", () => {

@@ -9,8 +9,11 @@ const WIDE = 720;
 const NARROW = 500;
 const HEIGHT = 84;
 const BOTTOM = 16;
+const BOTTOM_TALL = 22;
+const LABEL = 20; // pixels that a number above a line takes
 export const LAYERS = ["running", "booting", "idle", "other"] as const;
 type Layer = (typeof LAYERS)[number];
+const HOUR = 3_600_000;
 
 /** The width that a chart has: its text keeps its size on a phone and on a wall. */
 function useWidth(): [RefObject<HTMLElement | null>, number] {
@@ -36,6 +39,12 @@ interface Span {
 
 export function spanOf(history: Pick<PoolHistory, "since" | "until" | "step_seconds">): Span {
   return { since: Date.parse(history.since), until: Date.parse(history.until), step: history.step_seconds * 1000 };
+}
+
+/** How far back it reaches: not yet a day on a server that began today. */
+export function reach(history: Pick<PoolHistory, "since" | "until">): string {
+  const hours = (Date.parse(history.until) - Date.parse(history.since)) / HOUR;
+  return hours >= 23 ? "last 24 hours" : `since ${clockTime(history.since)}`;
 }
 
 /** Points without a break between them: while no server was up, there is no line. */
@@ -65,16 +74,18 @@ export function described({ template, points }: TemplateHistory): string {
 }
 
 /** One template's day. Its scale reaches the cap only if use comes near it: a cap of 1,000 would flatten the rest. */
-export function PoolTimeline({ item, span }: { item: TemplateHistory; span: Span }) {
+export function PoolTimeline({ item, span, tall = HEIGHT }: { item: TemplateHistory; span: Span; tall?: number }) {
   const [figure, W] = useWidth();
   const [chosen, choose] = useState<PoolPoint | null>(null);
   const { points } = item;
   const peak = Math.max(1, ...points.map(total));
   const cap = points.at(-1)?.max_nodes ?? 0;
   const near = cap > 0 && cap <= 2.5 * peak;
-  const top = (near ? Math.max(peak, cap) : peak) * 1.08;
+  const bottom = tall > HEIGHT ? BOTTOM_TALL : BOTTOM;
+  // Without a cap that is near, the most there was is the scale, and has its number above it.
+  const top = near ? Math.max(peak, cap) * 1.08 : (peak * (tall - bottom)) / (tall - bottom - LABEL);
   const x = (at: number) => ((at - span.since) / Math.max(1, span.until - span.since)) * W;
-  const y = (value: number) => (HEIGHT - BOTTOM) * (1 - value / top) + 1;
+  const y = (value: number) => (tall - bottom) * (1 - value / top) + 1;
   const shown = chosen ?? points.at(-1);
   const look = (clientX: number, box: DOMRect) => {
     const at = span.since + ((clientX - box.left) / Math.max(1, box.width)) * (span.until - span.since);
@@ -83,7 +94,7 @@ export function PoolTimeline({ item, span }: { item: TemplateHistory; span: Span
   return (
     <figure ref={figure} className="timeline" data-testid="timeline" data-template={item.template}>
       <svg
-        viewBox={`0 0 ${W} ${HEIGHT}`}
+        viewBox={`0 0 ${W} ${tall}`}
         role="img"
         aria-label={described(item)}
         onPointerMove={(event) => look(event.clientX, event.currentTarget.getBoundingClientRect())}
@@ -99,19 +110,30 @@ export function PoolTimeline({ item, span }: { item: TemplateHistory; span: Span
           />
         ))}
         {near && <line className="timeline-cap" x1="0" x2={W} y1={y(cap)} y2={y(cap)} />}
+        <line className="timeline-peak" x1="0" x2={W} y1={y(peak)} y2={y(peak)} />
+        {near && (
+          <text className="histogram-text timeline-label" x={W - 2} y={y(cap) + 4} textAnchor="end" aria-hidden="true">
+            cap {cap}
+          </text>
+        )}
+        {y(peak) > LABEL && (
+          <text className="histogram-text" x="2" y={y(peak) - 4} aria-hidden="true">
+            {peak}
+          </text>
+        )}
         {chosen && (
           <line
             className="timeline-here"
             x1={x(Date.parse(chosen.at))}
             x2={x(Date.parse(chosen.at))}
             y1="0"
-            y2={HEIGHT - BOTTOM}
+            y2={tall - bottom}
           />
         )}
-        <line className="histogram-axis" x1="0" x2={W} y1={HEIGHT - BOTTOM + 1} y2={HEIGHT - BOTTOM + 1} />
-        <Hours span={span} x={x} narrow={W < NARROW} />
+        <line className="histogram-axis" x1="0" x2={W} y1={tall - bottom + 1} y2={tall - bottom + 1} />
+        <Hours span={span} x={x} narrow={W < NARROW} bottom={tall - 3} />
       </svg>
-      <Legend point={shown} cap={shown?.max_nodes ?? cap} />
+      <Legend point={shown} cap={near ? null : (shown?.max_nodes ?? cap)} />
     </figure>
   );
 }
@@ -136,10 +158,16 @@ function area(
   return `${words.join(" ")} V${y(0).toFixed(1)} Z`;
 }
 
-const HOUR = 3_600_000;
 const EVERY = [1 / 60, 1 / 30, 1 / 12, 1 / 6, 1 / 4, 1 / 2, 1, 2, 3].map((hours) => hours * HOUR);
 
-function Hours({ span, x, narrow }: { span: Span; x: (at: number) => number; narrow: boolean }) {
+interface HoursProps {
+  span: Span;
+  x: (at: number) => number;
+  narrow: boolean;
+  bottom: number;
+}
+
+function Hours({ span, x, narrow, bottom }: HoursProps) {
   const wanted = (span.until - span.since) / (narrow ? 4 : 8);
   const every = EVERY.find((each) => each >= wanted) ?? 6 * HOUR;
   const zone = new Date(span.since).getTimezoneOffset() * 60_000;
@@ -151,13 +179,14 @@ function Hours({ span, x, narrow }: { span: Span; x: (at: number) => number; nar
   return marks
     .filter((at) => x(at) > 14 && at < span.until - every / 6)
     .map((at) => (
-      <text key={at} className="histogram-text" x={x(at)} y={HEIGHT - 3} textAnchor="middle" aria-hidden="true">
+      <text key={at} className="histogram-text" x={x(at)} y={bottom} textAnchor="middle" aria-hidden="true">
         {clockTime(new Date(at).toISOString())}
       </text>
     ));
 }
 
-function Legend({ point, cap }: { point: PoolPoint | undefined; cap: number }) {
+/** `cap`: null where the chart itself shows it. */
+function Legend({ point, cap }: { point: PoolPoint | undefined; cap: number | null }) {
   if (!point) return <figcaption className="faint">no samples yet</figcaption>;
   return (
     <figcaption>
@@ -167,7 +196,7 @@ function Legend({ point, cap }: { point: PoolPoint | undefined; cap: number }) {
             <i className={`timeline-${layer}`} /> {point[layer]} {layer}
           </li>
         ))}
-        <li className="faint">cap {cap}</li>
+        {cap !== null && <li className="faint">cap {cap}</li>}
         <li className="faint timeline-at">at {clockTime(point.at)}</li>
       </ul>
     </figcaption>
@@ -191,6 +220,9 @@ export function ReadyChart({ item, span }: { item: TemplateHistory; span: Span }
     <figure ref={figure} className="timeline" data-testid="ready-chart">
       <svg viewBox={`0 0 ${W} ${HEIGHT}`} role="img" aria-label={words}>
         <line className="timeline-middle" x1="0" x2={W} y1={y(middle)} y2={y(middle)} />
+        <text className="histogram-text" x={W - 2} y={Math.max(11, y(middle) - 4)} textAnchor="end" aria-hidden="true">
+          p50 {took(middle)}
+        </text>
         {ready.map((each, index) => (
           <circle
             key={index}
@@ -203,7 +235,7 @@ export function ReadyChart({ item, span }: { item: TemplateHistory; span: Span }
           </circle>
         ))}
         <line className="histogram-axis" x1="0" x2={W} y1={HEIGHT - BOTTOM + 1} y2={HEIGHT - BOTTOM + 1} />
-        <Hours span={{ ...span, since }} x={x} narrow={W < NARROW} />
+        <Hours span={{ ...span, since }} x={x} narrow={W < NARROW} bottom={HEIGHT - 3} />
       </svg>
       <figcaption>
         <ul className="pool-legend">
@@ -213,7 +245,6 @@ export function ReadyChart({ item, span }: { item: TemplateHistory; span: Span }
           <li>
             <i className="ready-cold" /> {ready.length - warm} with new nodes
           </li>
-          <li className="faint">p50 {took(middle)}</li>
           <li className="faint">longest {took(longest)}</li>
         </ul>
       </figcaption>
@@ -233,9 +264,10 @@ export function Sparkline({ item, span }: { item: TemplateHistory; span: Span })
       some
         .map(
           (point, n) =>
-            `${n === 0 ? "M" : "L"}${x(Date.parse(point.at)).toFixed(1)} ${(H - 1 - (use(point) / peak) * (H - 3)).toFixed(1)} h${((span.step / (span.until - span.since)) * W).toFixed(1)}`,
+            `${n === 0 ? `M${x(Date.parse(point.at)).toFixed(1)} ${H} L` : "L"}${x(Date.parse(point.at)).toFixed(1)} ${(H - 1 - (use(point) / peak) * (H - 3)).toFixed(1)} h${((span.step / (span.until - span.since)) * W).toFixed(1)}`,
         )
-        .join(" "),
+        .join(" ")
+        .concat(` V${H} Z`),
     )
     .join(" ");
   return (

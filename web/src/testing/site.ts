@@ -48,7 +48,13 @@ export class Site {
     const headers = new Headers(init.headers);
     this.asked.push({ path, headers, method: init.method ?? "GET" });
     if (headers.get("Accept")?.includes("event-stream")) {
-      return new Response(new ReadableStream<Uint8Array>({ start: (control) => void (this.stream = control) }));
+      const body = new ReadableStream<Uint8Array>({
+        start: (control) => {
+          this.stream = control;
+          init.signal?.addEventListener("abort", () => control.error(init.signal?.reason));
+        },
+      });
+      return new Response(body);
     }
     const found = this.answering.find(([begins]) => path.startsWith(begins));
     return found ? await found[1](path, init) : Response.json({ items: [], next: null });
