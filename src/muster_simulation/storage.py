@@ -19,6 +19,7 @@ from muster.ports.store import Store
 from muster.ports.verbs import reads_of
 from muster_simulation.trace import FaultCounts
 
+Call = Callable[..., Coroutine[Any, Any, Any]]
 READS = reads_of(Store)
 """Verbs that change nothing. What could happen around one happens before the next write as well, so a read
 takes a step only where the store is slow."""
@@ -122,33 +123,49 @@ class StorePath:
         self._verb = verb
         self._ambush = act
 
-    async def beside(
-        self, verb: str, inner: Callable[..., Coroutine[Any, Any, Any]], *args: Any, **kwargs: Any
-    ) -> Any:
+    async def beside(self, verb: str, inner: Call, *args: Any, **kwargs: Any) -> Any:
         """Perform a verb of another part of the store, such as jobs: with the same steps and faults."""
         await self._step(verb)
-        self._refuse(verb, contested=False)
+        self._refuse(verb)
         result = await inner(*args, **kwargs)
         await self._step(verb)
         if self._faults.strikes(self._faults.rates.lost_reply, "reply lost"):
             raise StoreUnavailable(f"cannot tell whether {verb} happened: the store's answer was lost")
         return result
 
-    def __getattr__(self, verb: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+    def __getattr__(self, verb: str) -> Call:
         if verb.startswith("_"):
             raise AttributeError(verb)
-        inner: Callable[..., Coroutine[Any, Any, Any]] = getattr(self._faults.inner, verb)
-        contested = verb in CONTESTED
-        reads = verb in READS
-        faults = self._faults
+        inner: Call = getattr(self._faults.inner, verb)
+        call = self._reading(verb, inner) if verb in READS else self._writing(verb, inner)
+        setattr(self, verb, call)
+        return call
 
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            if not reads:
-                await self._step(verb)
-            elif faults.rates.slow and faults.random.random() < faults.rates.slow:
-                await asyncio.sleep(faults.random.random() * faults.rates.slowness)
+    def _reading(self, verb: str, inner: Call) -> Call:
+        faults, buggy = self._faults, verb in BUGGY
+
+        async def read(*args: Any, **kwargs: Any) -> Any:
+            rates = faults.rates
+            if rates.slow and faults.random.random() < rates.slow:
+                await asyncio.sleep(faults.random.random() * rates.slowness)
+            if faults.down or rates.unavailable:
+                self._refuse(verb)
+            if buggy and rates.bugs:
+                faults.trip(verb, args, kwargs.get("fence"))
+            result = await inner(*args, **kwargs)
+            if self._verb == verb and result and await self._struck(verb):
+                await asyncio.sleep(0)  # a paused caller stands still here, with what it has read
+            return result
+
+        return read
+
+    def _writing(self, verb: str, inner: Call) -> Call:
+        faults, buggy, contested = self._faults, verb in BUGGY, verb in CONTESTED
+
+        async def write(*args: Any, **kwargs: Any) -> Any:
+            await self._step(verb)
             self._refuse(verb, contested=contested)
-            if faults.rates.bugs and verb in BUGGY:
+            if buggy and faults.rates.bugs:
                 faults.trip(verb, args, kwargs.get("fence"))
             if verb == "claim" and faults.strikes(faults.rates.short_claim, "short claim"):
                 return ()
@@ -157,17 +174,12 @@ class StorePath:
                 faults.admitted(args[1], kwargs["token_hash"])
             if verb == "lease_duty" and result and faults.leased is not None:
                 faults.leased(args[0], args[1], kwargs["until"])
-            if reads:
-                if result and self._verb == verb and await self._struck(verb):
-                    await asyncio.sleep(0)  # a paused caller stands still here, with what it has read
-                return result
             await self._step(verb)
             if faults.strikes(faults.rates.lost_reply, "reply lost"):
                 raise StoreUnavailable(f"cannot tell whether {verb} happened: the store's answer was lost")
             return result
 
-        setattr(self, verb, call)
-        return call
+        return write
 
     async def _step(self, verb: str) -> None:
         faults = self._faults
@@ -188,7 +200,7 @@ class StorePath:
         await act()
         return True
 
-    def _refuse(self, verb: str, *, contested: bool) -> None:
+    def _refuse(self, verb: str, *, contested: bool = False) -> None:
         faults = self._faults
         if faults.down or faults.strikes(faults.rates.unavailable, "unavailable"):
             raise StoreUnavailable(f"cannot {verb}: the store can't be reached")

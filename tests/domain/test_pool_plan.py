@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from muster.domain.matching import Demand, suits
 from muster.domain.node import Node
-from muster.domain.pool_plan import PoolPlan, evictable, plan
+from muster.domain.pool_plan import RENEWED_BEFORE, PoolPlan, evictable, plan
 from muster.domain.template import Reuse, UsageClass
 from tests.domain.builders import NOW, REVISION, SMALLEST, idle, modest, template
 
@@ -25,7 +25,7 @@ def planned(
     refilling: bool = False,
     **spec: Any,
 ) -> PoolPlan:
-    current = template(min_idle=min_idle, idle_timeout=IDLE_TIMEOUT, **spec)
+    current = template(**{"min_idle": min_idle, "idle_timeout": IDLE_TIMEOUT, **spec})
     return plan(current, nodes, room=room, leaving=leaving, refilling=refilling, now=NOW)
 
 
@@ -99,10 +99,23 @@ def test_nodes_that_became_one_owners_own_do_not_hold_the_minimum(reuse: Reuse) 
 
 
 @pytest.mark.parametrize(("later", "renewed"), [(-SMALLEST, True), (0.0, True), (SMALLEST, False)])
-def test_nodes_that_hold_the_minimum_are_renewed_at_half_their_time(later: float, renewed: bool) -> None:
-    node = new(1, deadline_at=NOW + IDLE_TIMEOUT / 2 + later)
+@pytest.mark.parametrize(
+    ("idle_timeout", "left"),
+    [
+        (RENEWED_BEFORE, RENEWED_BEFORE / 2),
+        (2 * RENEWED_BEFORE, RENEWED_BEFORE),
+        (4 * RENEWED_BEFORE, RENEWED_BEFORE),
+        (8 * RENEWED_BEFORE, 2 * RENEWED_BEFORE),
+    ],
+)
+def test_nodes_that_hold_the_minimum_are_renewed_in_the_last_part_of_their_time(
+    idle_timeout: float, left: float, later: float, renewed: bool
+) -> None:
+    """The last quarter; for short times sooner, so that another replica can do it if one dies."""
+    node = new(1, deadline_at=NOW + left + later)
     for min_idle in (1, 2):
-        assert planned([node], min_idle=min_idle).renew == ((node,) if renewed else ())
+        found = planned([node], min_idle=min_idle, idle_timeout=idle_timeout)
+        assert found.renew == ((node,) if renewed else ())
 
 
 def test_only_as_many_as_the_minimum_are_renewed_and_no_old_ones() -> None:

@@ -10,6 +10,10 @@ from muster.domain.template import Template, TemplateSpec
 NO_OWNER = ""
 """No owner's name."""
 
+RENEWED_BEFORE = 90.0
+"""Seconds before its deadline that a node of the minimum is renewed, or sooner: longer than it takes until
+another replica keeps the pool."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPlan:
@@ -56,7 +60,10 @@ def _free_for_all(node: Node, spec: TemplateSpec) -> bool:
 
 
 def _needs_renewal(node: Node, spec: TemplateSpec, now: float) -> bool:
-    return node.deadline_at is not None and node.deadline_at - now <= spec.idle_timeout / 2
+    if node.deadline_at is None:
+        return False
+    early = min(spec.idle_timeout / 2, max(RENEWED_BEFORE, spec.idle_timeout / 4))
+    return node.deadline_at - now <= early
 
 
 def evictable(

@@ -27,6 +27,7 @@ from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.commits import Written
 from muster.ports.store import Beat, Installation, NodeView, OperationView, Store
+from muster.ports.verbs import reads_of
 from muster.ports.wakeups import ACCESS, Wakeups
 
 K = TypeVar("K", bound=Hashable)
@@ -56,6 +57,7 @@ ask these every few seconds, and mostly nothing happened meanwhile."""
 MOVES_OPERATION = (NodeState.FAILED, NodeState.RELEASING, NodeState.TERMINATING)
 """A node that goes there before the commit moves the version of its operation, of which no event tells."""
 _DOUBTS = (Conflict, LeaseLost, StoreUnavailable)
+_READS = reads_of(Store)
 _UNTOLD = ("seize", "expire_leases", "prune")
 """Verbs that change, or forget, records without an event."""
 
@@ -200,6 +202,9 @@ class CachedStore:
             listed = _listed(lists, call)
             setattr(self, verb, listed)
             return listed
+        if verb in _READS:
+            setattr(self, verb, call)
+            return call
 
         async def guarded(*args: Any, **kwargs: Any) -> Any:
             try:

@@ -27,6 +27,8 @@ class Entry:
     stopping_at: float | None = None
     gone_at: float | None = None
     cause: str = ""
+    _shown: Machine | None = field(default=None, init=False, repr=False, compare=False)
+    """As the last answer showed it."""
 
     @property
     def gone(self) -> bool:
@@ -40,14 +42,16 @@ class Entry:
             state = MachineState.STOPPING
         else:
             state = MachineState.RUNNING if now >= self.running_at else MachineState.PENDING
-        return Machine(
-            id=self.machine_id,
-            installation_id=self.installation_id,
-            token=self.token,
-            instance_type=self.instance_type,
-            usage_class=self.usage_class,
-            state=state,
-        )
+        if self._shown is None or self._shown.state is not state:
+            self._shown = Machine(
+                id=self.machine_id,
+                installation_id=self.installation_id,
+                token=self.token,
+                instance_type=self.instance_type,
+                usage_class=self.usage_class,
+                state=state,
+            )
+        return self._shown
 
 
 class Ledger:

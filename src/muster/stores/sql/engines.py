@@ -168,30 +168,37 @@ def write(work: Callable[Concatenate[Tx, P], T], *, urgent: bool = False) -> Ver
     return writes(verb)
 
 
+class InlineWriter(Protocol):
+    def one(self, work: Work[T]) -> tuple[T, list[Written]]:
+        """Run one write by itself; return its value, and what the commit appended."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class InlineReader(Protocol):
+    def one(self, work: Work[T]) -> T: ...
+
+
 class InlineEngine:
     """Everything on the calling thread and one connection."""
 
-    def __init__(self, writer: Runner, reader: Runner, after_commit: AfterCommit) -> None:
+    def __init__(self, writer: InlineWriter, reader: InlineReader, after_commit: AfterCommit) -> None:
         self._writer = writer
         self._reader = reader
         self._after_commit = after_commit
 
     async def write(self, work: Work[T], *, urgent: bool = False) -> T:
-        return self._run(self._writer, work)
+        value, written = self._writer.one(work)
+        if written:
+            self._after_commit(written)
+        return value
 
     async def read(self, work: Work[T], *, point: bool = False) -> T:
-        return self._run(self._reader, work)
+        return self._reader.one(work)
 
     async def complete_upto(self) -> int:
         return EVERYTHING
-
-    def _run(self, runner: Runner, work: Work[T]) -> T:
-        (end,), written = runner.run((work,))
-        if end.error is not None:
-            raise end.error
-        if written:
-            self._after_commit(written)
-        return end.value  # type: ignore[no-any-return]  # the type of the work that was run
 
     async def close(self) -> None:
         self._writer.close()

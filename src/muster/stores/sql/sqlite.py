@@ -235,6 +235,18 @@ class Writer:
             self._reserve.keep()
         return [end for end, _ in ends], [each for _, written in ends for each in written]
 
+    def one(self, work: Work[T]) -> tuple[T, list[Written]]:
+        """Run one write by itself; return its value, and what the commit appended. Raises what went wrong."""
+        try:
+            self._cursor.execute("BEGIN IMMEDIATE")
+            tx = SqliteTx(self._cursor, self._reserve)
+            value = work(tx)
+            self._cursor.execute("COMMIT")
+        except BaseException as error:
+            _roll_back(self._connection)
+            raise translate_error(error)  # noqa: B904 — it has its cause
+        return value, tx.written
+
     def _alone(self, work: Work[T]) -> tuple[WorkResult, list[Written]]:
         tx = SqliteTx(self._cursor, self._reserve)
         return WorkResult(value=work(tx)), tx.written
@@ -287,6 +299,13 @@ class Reader:
             _roll_back(self._connection)
             return [WorkResult(error=translate_error(error)) for _ in batch], []
         return ends, []
+
+    def one(self, work: Work[T]) -> T:
+        """Run one read by itself. Raises what went wrong."""
+        try:
+            return work(SqliteTx(self._cursor))
+        except Exception as error:
+            raise translate_error(error)  # noqa: B904 — it has its cause
 
     def _one(self, work: Work[T]) -> WorkResult:
         try:

@@ -4,6 +4,8 @@ This module owns the order. A start on a full disk first gives up the spare room
 before anything is written to it. Every error names the file.
 """
 
+import sqlite3
+from functools import cache
 from pathlib import Path
 
 from muster.domain.errors import InvalidRequest, StoreUnavailable
@@ -14,7 +16,6 @@ from muster.stores.sql import schema, sqlite, templates
 from muster.stores.sql.disk_reserve import give_up_spare
 from muster.stores.sql.engines import InlineEngine, ThreadedEngine
 from muster.stores.sql.store import SqlStore
-from muster.stores.sql.tx import T, Work
 from muster.stores.sql.vacuum import convert
 
 CACHE_MIB = 64
@@ -65,25 +66,32 @@ def _naming(path: str | Path, error: BaseException) -> BaseException:
     return StoreUnavailable(str(error).replace("the store", f"the store {path}", 1), why=error.why)
 
 
+@cache
+def _empty() -> sqlite3.Connection:
+    """Return a store in memory that has the schema and nothing else: others are copied from it."""
+    connection = sqlite.connect(":memory:")
+    _migrate(sqlite.Writer(connection))
+    return connection
+
+
+def _migrate(writer: sqlite.Writer) -> None:
+    while writer.one(schema.advance)[0]:
+        pass
+
+
 def _opened(path: str | Path, ids: Ids, *, cache: int, file: Path | None = None) -> sqlite.Writer:
     """Open the database. `file`: check it, and make it one that can shrink."""
     connection = sqlite.connect(path, cache_kib=cache)
     writer = sqlite.Writer(connection)
     try:
+        if str(path) == ":memory:":
+            _empty().backup(connection)
         if file is not None:
             sqlite.check(connection, file)
             convert(connection, file)
-        while _now(writer, schema.advance):
-            pass
-        _now(writer, lambda tx: templates.name_installation(tx, InstallationId(ids.new("inst"))))
+        _migrate(writer)
+        writer.one(lambda tx: templates.name_installation(tx, InstallationId(ids.new("inst"))))
     except BaseException:
         writer.close()
         raise
     return writer
-
-
-def _now(writer: sqlite.Writer, work: Work[T]) -> T:
-    (end,), _ = writer.run((work,))
-    if end.error is not None:
-        raise end.error
-    return end.value  # type: ignore[no-any-return]  # the type of the work that was run
