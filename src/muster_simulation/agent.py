@@ -387,11 +387,12 @@ class Agent:
         self.heard_at = self._now()
         if self._desired is not None and desired.version < self._desired.version:
             return  # older news
+        before, self._desired = self._desired, desired
         self.dead_man = desired.dead_man
-        self._desired = desired
         if desired.directive is Directive.STOP:
             self._power_off(self, "told to stop")
-        self._changed.set()
+        if before is None or meaning(before) != meaning(desired):
+            self._changed.set()
 
     # --- acting -----------------------------------------------------------------------------------
 
