@@ -49,7 +49,10 @@ class Storm:
 async def measure() -> Sequence[Figure]:
     storm = await weathered(NODES, PROVISIONS)
     name = f"{NODES:,} agents whose server was killed and started again"
-    assert len(set(storm.members)) == PROVISIONS, "each provision has a node of its own"
+    found, different = len(storm.members), len(set(storm.members))
+    assert different == PROVISIONS, (
+        f"each provision has a node of its own: {PROVISIONS} show {found} nodes, {different} different"
+    )
     return [
         Figure(
             name=f"{name}: until all streams are back",
