@@ -3,9 +3,11 @@
 import json
 import signal
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from muster.cli import shell_session
 from muster.cli.raw_terminal import Escapes
 from muster.integrations.process.demo_site import Site
 from tests.cli.terminal import Terminal
@@ -186,3 +188,15 @@ def test_escapes_count_at_the_start_of_a_line(typed: bytes, passed: bytes, left:
     assert whole.passed(typed) == passed
     assert b"".join(single.passed(bytes([each])) for each in typed if not single.left) == passed
     assert (whole.left, whole.asked) == (single.left, single.asked) == (left, asked)
+
+
+@pytest.mark.parametrize(("status", "told"), [(126, True), (127, True), (0, False), (1, False)])
+def test_a_shell_that_the_node_could_not_start_points_to_the_reason(
+    status: int, told: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.isatty", lambda _end: False)
+    client: Any = None  # is not asked
+    session = shell_session.Session(client, "cmd-1", "node-1")
+    session._ended({"why": "exited", "status": status})
+    assert session._code == status
+    assert ("`muster logs cmd-1` says why" in capsys.readouterr().err) is told

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _QUIET = 2.0
 """Seconds without the node before the person is told."""
+_NOT_STARTED = (126, 127)
+"""Exit codes of what could not be run."""
 _WAITING = 64
 """Messages that wait to be shown."""
 
@@ -96,6 +98,8 @@ class Session:
         self._connection: ClientConnection | None = None
         self._alone_since: float | None = time.monotonic()
         self._reading = True
+        self._met = False
+        """Whether the node's end was there."""
         self._code: int | None = None
 
     def run(self) -> int:
@@ -177,7 +181,7 @@ class Session:
             self._send(*self._exchange.shown(len(heard.shown), all_shown=last and len(heard.shown) >= PIECE))
         match heard.word:
             case "paired":
-                self._alone_since = None
+                self._alone_since, self._met = None, True
                 self._resize()
             case "unpaired":
                 self._alone_since = time.monotonic()
@@ -200,6 +204,9 @@ class Session:
         words = told if isinstance(told, dict) else {}
         why, status = words.get("why"), words.get("status")
         if why == "exited" and isinstance(status, int):
+            if status in _NOT_STARTED and not self._met:
+                where = f"`muster logs {self._command_id}` says why"
+                self._note("shell_not_started", f"the node could not start it: {where}")
             self._code = status
             return
         code = status if isinstance(status, int) else Exit.TIMEOUT if why == "idle" else Exit.LOST
