@@ -247,37 +247,46 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._tasks.clear()
 
     def _run_once(self) -> None:
-        """One turn, as in asyncio: move the due timers to the ready queue, then run what is in it by now."""
+        """Take turns until the loop is stopped. In a turn, as in asyncio: move the due timers to the ready
+        queue, then run what is in it by now."""
         ready, timers = self._ready, self._timers
-        if not ready and not self._stopping:
-            self._advance()
-        self._turns += 1
-        if self._turns > self.turns_per_instant:
-            raise Livelock(
-                f"cannot go on: {self._turns:,} turns while it stays {self._now} s. {self._report()}"
-            )
-        now = self._now
-        while timers and timers[0][0] <= now:
-            timer = heapq.heappop(timers)[2]
-            timer._scheduled = False
-            if timer._cancelled:
-                self._cancelled_timers -= 1
-            else:
-                ready.append(timer)
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if handle._cancelled:
-                continue
-            gate = handle._context.get(GATE)
-            if gate is not None and gate.shut:
-                gate.held.append(handle)
-                continue
-            try:
-                handle._context.run(handle._callback, *handle._args)
-            except (Exception, asyncio.CancelledError) as error:
-                self.call_exception_handler(
-                    {"message": f"Exception in callback {handle!r}", "exception": error, "handle": handle}
+        while True:
+            if not ready and not self._stopping:
+                self._advance()
+            self._turns += 1
+            if self._turns > self.turns_per_instant:
+                raise Livelock(
+                    f"cannot go on: {self._turns:,} turns while it stays {self._now} s. {self._report()}"
                 )
+            now = self._now
+            while timers and timers[0][0] <= now:
+                timer = heapq.heappop(timers)[2]
+                timer._scheduled = False
+                if timer._cancelled:
+                    self._cancelled_timers -= 1
+                else:
+                    ready.append(timer)
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if handle._cancelled:
+                    continue
+                context = handle._context
+                gate = context.get(GATE)
+                if gate is not None and gate.shut:
+                    gate.held.append(handle)
+                    continue
+                try:
+                    context.run(handle._callback, *handle._args)
+                except (Exception, asyncio.CancelledError) as error:
+                    self.call_exception_handler(
+                        {
+                            "message": f"Exception in callback {handle!r}",
+                            "exception": error,
+                            "handle": handle,
+                        }
+                    )
+            if self._stopping:
+                return
 
     def _advance(self) -> None:
         """Jump to the time of the next timer."""

@@ -1,15 +1,18 @@
 """The warm minimum, kept by refills; old revisions retired; the dead buried."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from unittest.mock import patch
 
-from muster.controllers.pool import AFTER_FAILURE
+from muster.controllers.pool import AFTER_FAILURE, PoolKeeper
+from muster.domain import node as nodes
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Status
 from muster.domain.reasons import Reason
 from muster.stores.sql import SqlStore
 from tests.stage import NEVER_BOOTS, Manner, Stage, gives, loses_the_reply, staged
+from tests.stage.ambush import Ambush, watched_store
 
 
 async def idle(stage: Stage, revision: int | None = None) -> list[Node]:
@@ -29,6 +32,25 @@ async def test_the_minimum_is_filled_by_one_refill(stage: Stage) -> None:
     assert refill.status is Status.SUCCEEDED
     assert len(stage.cloud.boxes) == 3
     assert all(node.operation_id is None and node.assignment_id is None for node in await idle(stage))
+
+
+@staged
+async def test_a_full_pool_asks_for_nothing_but_its_idle_nodes(stage: Stage) -> None:
+    await stage.template(min_idle=2)
+    replica = await stage.replica()
+    await stage.count(2, NodeState.IDLE, within=30.0)
+    replica.life.kill()
+    watched = Ambush()
+    watched.armed = True
+    ports = replace(stage.ports, store=watched_store(stage.store, watched))
+
+    await PoolKeeper(ports, stage.settings, replica.plane.desk).reconcile()
+    assert watched.calls == ["templates", "nodes", "offer"]
+
+    (node, _) = await idle(stage)
+    await stage.store.apply(nodes.condemn(node, now=stage.now, reason=Reason.OPERATOR))
+    await PoolKeeper(ports, stage.settings, replica.plane.desk).reconcile()
+    assert {"pool", "usage", "count_nodes"} <= set(watched.calls)
 
 
 @staged

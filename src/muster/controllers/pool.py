@@ -47,16 +47,22 @@ class PoolKeeper:
         """Keep one template's pool, and return its idle nodes as they were."""
         now = self._ports.clock.now()
         idle = await self._idle(template, now)
-        pool = await self._store.pool(template.name)
-        refill = await self._last_refill(pool)
-        plan = pool_plan.plan(
-            template,
-            idle,
-            room=await self._capacity.left(template),
-            leaving=await self._store.count_nodes(state=NodeState.TERMINATING, template=template.name),
-            refilling=refill is not None and not refill.ended,
-            now=now,
-        )
+        pool: Pool | None = None
+        # Mostly the pool is full. What only a refill depends on isn't asked for then.
+        plan = pool_plan.plan_full(template, idle, now=now)
+        if plan is None:
+            pool = await self._store.pool(template.name)
+            refill = await self._last_refill(pool)
+            plan = pool_plan.plan(
+                template,
+                idle,
+                room=await self._capacity.left(template),
+                leaving=await self._store.count_nodes(state=NodeState.TERMINATING, template=template.name),
+                refilling=refill is not None and not refill.ended,
+                now=now,
+            )
+            if self._resting(refill, now) or await self._ports.access.paused(template.name):
+                pool = None
         until = now + template.spec.idle_timeout
         for start in range(0, len(plan.renew), RENEWED_AT_ONCE):
             await self._try_together(
@@ -67,8 +73,7 @@ class PoolKeeper:
             )
         for node in plan.retire:
             await self._try(nodes.condemn(node, now=now, reason=Reason.RETIRED))
-        paused = await self._ports.access.paused(template.name)
-        if plan.refill and not paused and not self._resting(refill, now):
+        if plan.refill and pool is not None:
             await self._refill(template, pool, plan.refill)
         return idle
 

@@ -34,17 +34,36 @@ def plan(
     Old nodes are retired once their replacement is idle, or one at a time before it when there is no room. So
     a change of the template never empties the pool.
     """
+    settled = plan_full(template, idle, now=now)
+    if settled is not None:
+        return settled
     spec = template.spec
-    current = [node for node in idle if node.revision >= template.revision and _free_for_all(node, spec)]
-    old = tuple(node for node in idle if node.revision < template.revision)
-    missing = max(0, spec.min_idle - len(current))
-    renew = tuple(node for node in current[: spec.min_idle] if _needs_renewal(node, spec, now))
-    if not missing:
-        return PoolPlan(refill=0, renew=renew, retire=old)
-    affordable = 0 if refilling else min(missing, max(room, 0))
+    current, old = _by_revision(template, idle)
+    affordable = 0 if refilling else min(spec.min_idle - len(current), max(room, 0))
     stuck = room <= 0 and not refilling and not leaving
     surplus = max(0, len(old) + len(current) - spec.min_idle)
-    return PoolPlan(refill=affordable, renew=renew, retire=old[: max(surplus, int(stuck))])
+    return PoolPlan(
+        refill=affordable, renew=_renew(current, spec, now), retire=old[: max(surplus, int(stuck))]
+    )
+
+
+def plan_full(template: Template, idle: Sequence[Node], *, now: float) -> PoolPlan | None:
+    """Plan a pool that has its minimum. None: it lacks some, so its plan depends on room and refills."""
+    current, old = _by_revision(template, idle)
+    if len(current) < template.spec.min_idle:
+        return None
+    return PoolPlan(refill=0, renew=_renew(current, template.spec, now), retire=old)
+
+
+def _by_revision(template: Template, idle: Sequence[Node]) -> tuple[list[Node], tuple[Node, ...]]:
+    """Return the nodes that count for the minimum, and those of old revisions."""
+    spec = template.spec
+    current = [node for node in idle if node.revision >= template.revision and _free_for_all(node, spec)]
+    return current, tuple(node for node in idle if node.revision < template.revision)
+
+
+def _renew(current: Sequence[Node], spec: TemplateSpec, now: float) -> tuple[Node, ...]:
+    return tuple(node for node in current[: spec.min_idle] if _needs_renewal(node, spec, now))
 
 
 def _free_for_all(node: Node, spec: TemplateSpec) -> bool:
