@@ -161,6 +161,10 @@ class SetStep:
             if len(fits) < len(left):
                 waiting.append(message)
         now = self._clock.now()
+        if waiting and now >= heard.looked_at + OFFERS_EVERY:
+            # Our own count may be too high, and without room no message corrects it.
+            heard.looked_at = now
+            heard.count(await session.refresh() or heard.statistics, now=now)
         if heard.statistics.total_available_jobs and not taken and now >= heard.looked_at + OFFERS_EVERY:
             # Offers stay although their message is gone.
             heard.looked_at = now
