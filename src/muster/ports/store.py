@@ -124,6 +124,10 @@ class Beat(NamedTuple):
     reason: str = ""
 
 
+LASTING = "lasting/"
+"""How the name of a duty begins whose lease outlives its holder: `expire_leases` leaves it as it is."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DutyLease:
     """A periodic duty that a replica wants to hold, and how it performs it."""
@@ -557,7 +561,8 @@ class Store(Protocol):
         """Let the leases of an owner lapse at once. Return how many operations were freed; duties are freed
         too.
 
-        Without an owner, all leases lapse: only for a caller that knows that no other replica lives.
+        Without an owner, all leases lapse: only for a caller that knows that no other replica lives. Duties
+        whose name begins with LASTING keep their lease until it lapses by itself, in both cases.
         """
         ...
 

@@ -5,7 +5,7 @@ import pytest
 from muster.domain import operation as lifecycle
 from muster.domain.errors import Conflict, LeaseLost, NotFound
 from muster.domain.operation import Fence, Status
-from muster.ports.store import Cursor, DutyLease, Store
+from muster.ports.store import LASTING, Cursor, DutyLease, Store
 from tests.contracts.store_contract.bookkeeping import whole_feed
 from tests.contracts.store_contract.scene import Scene
 
@@ -167,6 +167,18 @@ class LeaseContract:
         assert await store.lease_duty("reaper", "replica-a", now=1.0, until=1e6)
         await store.expire_leases()
         assert await store.lease_duty("reaper", "replica-b", now=2.0, until=62.0)
+
+    @pytest.mark.parametrize("owner", ["replica-a", None])
+    async def test_a_lasting_duty_stays_held_until_its_lease_lapses(
+        self, store: Store, owner: str | None
+    ) -> None:
+        name = f"{LASTING}share"
+        assert await store.lease_duty(name, "replica-a", now=1.0, until=61.0)
+        assert await store.lease_duty("reaper", "replica-a", now=1.0, until=61.0)
+        await store.expire_leases(owner)
+        assert not await store.lease_duty(name, "replica-b", now=60.9, until=90.0)
+        assert await store.lease_duty("reaper", "replica-b", now=60.9, until=90.0)
+        assert await store.lease_duty(name, "replica-b", now=61.0, until=90.0)
 
     async def test_what_a_silent_replica_leads_in_a_queue_is_taken_over_before_its_lease_lapses(
         self, store: Store

@@ -11,7 +11,7 @@ from functools import partial
 from muster.domain.events import of_takeover
 from muster.domain.ids import OperationId
 from muster.domain.operation import Fence, Operation
-from muster.ports.store import Cursor, DutyLease
+from muster.ports.store import LASTING, Cursor, DutyLease
 from muster.stores.cursors import age
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
@@ -143,7 +143,9 @@ class Leases:
         held = [each for each in unended if owner in (None, each.lease_owner)]
         ends = await gather_bounded([partial(self._expire, each) for each in held])
         duties = [
-            duty for duty in await self._table.query(keys.DUTIES) if owner in (None, duty["lease_owner"])
+            duty
+            for duty in await self._table.query(keys.DUTIES)
+            if owner in (None, duty["lease_owner"]) and not text(duty, "SK").startswith(LASTING)
         ]
         await gather_bounded([partial(self._free_duty, duty) for duty in duties])
         replicas = [text(each, "SK") for each in await self._table.query(keys.REPLICAS)]

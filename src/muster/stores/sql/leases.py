@@ -11,7 +11,7 @@ from functools import lru_cache
 from muster.domain.events import of_takeover
 from muster.domain.ids import OperationId
 from muster.domain.operation import Fence, Kind, Operation
-from muster.ports.store import Cursor, DutyLease
+from muster.ports.store import LASTING, Cursor, DutyLease
 from muster.stores.records import not_the_holder
 from muster.stores.sql import events, operations
 from muster.stores.sql.rows import OPERATION
@@ -75,7 +75,7 @@ _OWNED = "lease_owner = :owner"
 _HELD_BY_OTHERS = "SELECT name FROM duties WHERE lease_until > :now AND lease_owner <> :owner"
 _BOOKMARK = "SELECT bookmark FROM duties WHERE name = :name"
 _MOVE_BOOKMARK = "UPDATE duties SET bookmark = :cursor WHERE name = :name AND lease_owner = :owner"
-_EXPIRE_DUTIES = "UPDATE duties SET lease_until = 0"
+_EXPIRE_DUTIES = f"UPDATE duties SET lease_until = 0 WHERE substr(name, 1, {len(LASTING)}) <> '{LASTING}'"
 _RENEWED_AT_ONCE = 500
 
 
@@ -153,7 +153,7 @@ def expire(tx: Tx, owner: str | None = None) -> int:
         tx.change(_EXPIRE_DUTIES)
         return tx.change(_EXPIRE)
     tx.change("DELETE FROM replicas WHERE owner = :owner", {"owner": owner})
-    tx.change(f"{_EXPIRE_DUTIES} WHERE {_OWNED}", {"owner": owner})
+    tx.change(f"{_EXPIRE_DUTIES} AND {_OWNED}", {"owner": owner})
     return tx.change(f"{_EXPIRE} AND {_OWNED}", {"owner": owner})
 
 
