@@ -4,15 +4,13 @@ An adapter's test module subclasses `MessageContract` and gives it two fixtures:
 `messages` (the message port over it).
 """
 
-from dataclasses import replace
-
 import pytest
 
 from muster.domain import undelivered
 from muster.domain.errors import Conflict
 from muster.domain.events import Entity, Event
 from muster.domain.ids import EventId
-from muster.domain.undelivered import KEPT, Undelivered
+from muster.domain.undelivered import Undelivered
 from muster.ports.messages import MessageStore
 from muster.ports.store import Store
 from tests.contracts.store_contract.bookkeeping import whole_feed
@@ -71,7 +69,7 @@ class MessageContract:
             await messages.write_undelivered(second, None, now=20.0)
         assert await whole_feed(store) == [], "that a message is tried or taken is no event"
 
-    async def test_what_is_given_up_resent_or_forgotten_is_an_event(
+    async def test_that_a_message_is_given_up_is_an_event_and_no_other_write_is(
         self, messages: MessageStore, store: Store
     ) -> None:
         refused = tried(message(1), again_at=None)
@@ -81,22 +79,18 @@ class MessageContract:
         await messages.keep_undelivered(waits)
         over = tried(waits, again_at=None)
         await messages.write_undelivered(waits, over, now=20.0)
-        again = undelivered.sent_again(over, now=30.0)
-        await messages.write_undelivered(over, again, now=30.0, actor="ada")
-        await messages.write_undelivered(refused, None, now=40.0, actor="ada")
-        told = [(each.name, each.entity_id, each.at, each.actor) for each in await whole_feed(store)]
-        assert told == [
-            ("webhook_dropped", "webhook ops", 10.0, ""),
-            ("webhook_dropped", "webhook ops", 20.0, ""),
-            ("webhook_resent", "webhook ops", 30.0, "ada"),
-            ("webhook_forgotten", "webhook ops", 40.0, "ada"),
+        await messages.write_undelivered(over, undelivered.sent_again(over, now=30.0), now=30.0)
+        await messages.write_undelivered(refused, None, now=40.0)
+        feed = await whole_feed(store)
+        assert [(each.name, each.entity_id, each.at) for each in feed] == [
+            ("webhook_dropped", "webhook ops", 10.0),
+            ("webhook_dropped", "webhook ops", 20.0),
         ]
-        (dropped, *_) = await whole_feed(store)
-        assert dropped.detail == "node.booted node-1 (ev-1): it answered 500"
+        assert feed[0].detail == "node.booted node-1 (ev-1): it answered 500"
 
-    async def test_old_messages_are_forgotten_with_the_next_one(self, messages: MessageStore) -> None:
-        old, edge = message(1, now=10.0), message(2, now=11.0)
-        for each in (old, edge, replace(message(3), since=11.0 + KEPT)):
+    async def test_old_messages_of_any_webhook_are_pruned_in_any_state(self, messages: MessageStore) -> None:
+        old, gone, edge = message(1, now=10.0), message(2, webhook="gone", now=10.9), message(3, now=11.0)
+        for each in (old, tried(gone, again_at=None), edge):
             await messages.keep_undelivered(each)
-        found = await messages.undelivered(webhook=None, limit=10)
-        assert [each.event.id for each in found] == ["ev-2", "ev-3"]
+        await messages.prune_undelivered(before=11.0)
+        assert list(await messages.undelivered(webhook=None, limit=10)) == [edge]

@@ -1,6 +1,7 @@
 """Delete records that ended long ago, in bounded batches."""
 
 from muster.domain.settings import Settings
+from muster.domain.undelivered import KEPT
 from muster.ports.bundle import Ports
 
 BATCH = 1000
@@ -14,7 +15,9 @@ class Pruner:
         self._retention = settings.retention
 
     async def reconcile(self) -> None:
-        before = self._ports.clock.now() - self._retention
+        now = self._ports.clock.now()
+        await self._ports.messages.prune_undelivered(before=now - KEPT)
+        before = now - self._retention
         for _ in range(BITES):
             pruned = await self._ports.store.prune(before=before, limit=BATCH)
             if not pruned.more:

@@ -14,11 +14,14 @@ from muster.domain.operation import ENDED
 GIVE_UP_AFTER = 86_400.0
 """Seconds of trying: a message about yesterday helps no one."""
 KEPT = 7 * 86_400.0
-"""Seconds for which a message that was given up can be sent again."""
+"""Seconds after which the pruner forgets a message, counted from when it was first wanted."""
 LISTED_MOST = 1000
 DROPPED = "webhook_dropped"
 """The event of a message that was given up."""
 RESENT, FORGOTTEN = "webhook_resent", "webhook_forgotten"
+"""The events of what a person did about undelivered messages, one for each act."""
+NEVER_SENT = (DROPPED, RESENT, FORGOTTEN)
+"""No message is sent of these: the receiver could refuse it, which makes the next such event, for ever."""
 BEHIND = "an earlier message about the same thing waits"
 _ENDS = tuple(status.value for status in ENDED)
 
@@ -155,16 +158,10 @@ def _backlog(webhook: str, messages: Sequence[Undelivered]) -> Backlog:
     )
 
 
-def told(before: Undelivered | None, after: Undelivered | None, *, actor: str = "") -> Draft | None:
-    """Return the event of a change; None: it has none. `actor`: a person sent it again, or forgot it."""
-    message = after or before
-    if message is None:
+def dropped(message: Undelivered | None) -> Draft | None:
+    """Return the event of a message that is now given up; None: it is not, and has none."""
+    if message is None or not message.given_up:
         return None
     event = message.event
-    subject, what = f"webhook {message.webhook}", f"{type_of(event)} {event.entity_id} ({event.id})"
-    if actor:
-        name = FORGOTTEN if after is None else RESENT
-        return of_installation(subject, name, {}, detail=what, actor=actor)
-    if message.given_up and after is not None and (before is None or not before.given_up):
-        return of_installation(subject, DROPPED, {}, detail=f"{what}: {message.problem}")
-    return None
+    what = f"{type_of(event)} {event.entity_id} ({event.id})"
+    return of_installation(f"webhook {message.webhook}", DROPPED, {}, detail=f"{what}: {message.problem}")

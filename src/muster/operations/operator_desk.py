@@ -19,12 +19,15 @@ from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
 from muster.domain.requests import HOLD_MAX
 from muster.domain.run_decisions import run_of
-from muster.domain.undelivered import LISTED_MOST, Undelivered
+from muster.domain.text import counted
+from muster.domain.undelivered import FORGOTTEN, LISTED_MOST, RESENT, Undelivered
 from muster.operations.concurrency import concurrently
 from muster.operations.submission import provision_of
 from muster.ports.bundle import Ports
 
 TRIES = 20
+AT_ONCE = 16
+"""Messages of a webhook that are written side by side."""
 BY_OPERATOR = "operator"
 """The source of a deadline that an operator moved."""
 _OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
@@ -127,41 +130,55 @@ class OperatorDesk:
     ) -> Sequence[Undelivered]:
         """Make undelivered messages of a webhook due at once: those named, or all. Raises NotFound."""
         now = self._ports.clock.now()
-        return await self._undelivered(
-            webhook, ids, lambda message: undelivered.sent_again(message, now=now), actor
-        )
+        found = await self._undelivered(webhook, ids)
+        await self._tell(webhook, RESENT, found, now=now, actor=actor)
+        return await self._written([(each, undelivered.sent_again(each, now=now)) for each in found], now)
 
     async def forget(
         self, webhook: str, ids: Sequence[str] = (), *, actor: str = ""
     ) -> Sequence[Undelivered]:
         """Forget messages that were given up: those named, or all of the webhook. Raises NotFound."""
-        return await self._undelivered(webhook, ids, lambda _message: None, actor, given_up=True)
+        now = self._ports.clock.now()
+        found = await self._undelivered(webhook, ids, given_up=True)
+        await self._tell(webhook, FORGOTTEN, found, now=now, actor=actor)
+        return await self._written([(each, None) for each in found], now)
 
     async def _undelivered(
-        self,
-        webhook: str,
-        ids: Sequence[str],
-        change: Callable[[Undelivered], Undelivered | None],
-        actor: str,
-        *,
-        given_up: bool = False,
+        self, webhook: str, ids: Sequence[str], *, given_up: bool = False
     ) -> Sequence[Undelivered]:
-        """Change messages, and return those changed, as they are now or were last."""
-        messages, now = self._ports.messages, self._ports.clock.now()
-        found = await messages.undelivered(webhook=webhook, limit=LISTED_MOST)
+        """Return the messages named, or all; `given_up`: of those alone."""
+        found = await self._ports.messages.undelivered(webhook=webhook, limit=LISTED_MOST)
         kept = {each.id: each for each in found if each.given_up or not given_up}
         missing = next((each for each in ids if each not in kept), None if kept else webhook)
         if missing is not None:
             raise NotFound("message that was given up" if given_up else "undelivered message", missing)
-        changed: list[Undelivered] = []
-        for before in [kept[each] for each in ids or kept]:
-            after = change(before)
+        return [kept[each] for each in dict.fromkeys(ids or kept)]
+
+    async def _tell(
+        self, webhook: str, name: str, messages: Sequence[Undelivered], *, now: float, actor: str
+    ) -> None:
+        """Append one event for the act. It comes first: so no act is without one."""
+        what = messages[0].id if len(messages) == 1 else counted(len(messages), "message")
+        await self._store.note(f"webhook {webhook}", name, reason=None, detail=what, now=now, actor=actor)
+
+    async def _written(
+        self, changes: Sequence[tuple[Undelivered, Undelivered | None]], now: float
+    ) -> Sequence[Undelivered]:
+        """Write the changes, and return those messages as they are now, or were last."""
+
+        async def write(before: Undelivered, after: Undelivered | None) -> Sequence[Undelivered]:
             try:
-                await messages.write_undelivered(before, after, now=now, actor=actor)
+                await self._ports.messages.write_undelivered(before, after, now=now)
             except Conflict:
-                continue  # it was sent at this moment
-            changed.append(after or before)
-        return changed
+                return ()  # it was sent at this moment
+            return (after or before,)
+
+        written: list[Undelivered] = []
+        for start in range(0, len(changes), AT_ONCE):
+            some = changes[start : start + AT_ONCE]
+            for each in await concurrently(write(before, after) for before, after in some):
+                written += each
+        return written
 
     async def _guarded(
         self, node_id: NodeId, change: Callable[[Node, float], NodeChange | None], actor: str

@@ -15,17 +15,16 @@ class MessageStore(Protocol):
 
     @writes
     async def keep_undelivered(self, message: Undelivered) -> None:
-        """Keep a message, with its event if it is given up at once. One with this id stays as it is.
-
-        Forgets messages that are older than this one by more than `undelivered.KEPT`; an adapter may forget
-        a bounded number at a time.
-        """
+        """Keep a message, with its event if it is given up at once. One with this id stays as it is."""
         ...
 
     @writes
-    async def write_undelivered(
-        self, before: Undelivered, after: Undelivered | None, *, now: float, actor: str = ""
-    ) -> None:
-        """Write a message, guarded by its version, with its event. None: it was delivered, or is forgotten.
-        Raises Conflict."""
+    async def write_undelivered(self, before: Undelivered, after: Undelivered | None, *, now: float) -> None:
+        """Write a message, guarded by its version, with its event if it is given up. None: it was delivered,
+        or is forgotten. Raises Conflict."""
+        ...
+
+    @writes
+    async def prune_undelivered(self, *, before: float) -> None:
+        """Delete the messages that were first wanted before this time, of every webhook and in any state."""
         ...

@@ -8,15 +8,18 @@ from typing import cast
 
 import pytest
 
+from muster.controllers.pruner import Pruner
 from muster.domain import undelivered
 from muster.domain.errors import NotFound
 from muster.domain.observations import DAY, HOUR
+from muster.domain.settings import Settings
 from muster.domain.undelivered import Undelivered
 from muster.integrations.webhooks import follower
 from muster.integrations.webhooks.follower import Follower
 from muster.integrations.webhooks.receiver import NotDelivered, Receiver
 from muster.integrations.webhooks.tables import Webhook
 from muster.operations.operator_desk import OperatorDesk
+from tests.contracts.message_contract import message
 from tests.stage import Stage, staged
 from tests.stage.github import context
 
@@ -250,3 +253,44 @@ async def test_a_replica_that_takes_over_goes_on_with_all_that_waits(stage: Stag
     await follows(stage, inbox)
     await stage.pass_time(60.0)
     assert [each for each in inbox.taken if each != "b1"] == ["a1", "a2"] and "b1" in inbox.taken
+
+
+@staged
+async def test_a_resend_to_a_receiver_that_refuses_all_makes_no_further_message(stage: Stage) -> None:
+    inbox = Inbox()
+    inbox.refuses = lambda _detail: REFUSED
+    await follows(stage, inbox)
+    said = {f"{thing}1" for thing in "abcdefgh"}
+    await happen(stage, *said)
+    await stage.pass_time(30.0)
+    desk = OperatorDesk(stage.ports)
+    for _ in range(2):
+        assert {each.event.detail for each in await desk.resend("ops", actor="ada")} == said
+        await stage.pass_time(30.0)
+        assert {name: each.given_up for name, each in (await kept(stage)).items()} == dict.fromkeys(
+            said, True
+        )
+    assert len(await desk.forget("ops", actor="ada")) == 8
+    await stage.pass_time(30.0)
+    assert {*inbox.tries} == said and await kept(stage) == {}
+    for name, acts in (("webhook_resent", 2), ("webhook_forgotten", 1)):
+        told = await stage.events(name=name)
+        assert [(each.entity_id, each.detail, each.actor) for each in told] == [
+            ("webhook ops", "8 messages", "ada")
+        ] * acts
+
+
+@staged
+async def test_the_pruner_forgets_what_is_older_than_a_week_also_of_a_webhook_that_is_gone(
+    stage: Stage,
+) -> None:
+    now = stage.now
+    for each in (
+        message(1, webhook="gone", now=now - undelivered.KEPT - 1.0),
+        message(2, now=now - undelivered.KEPT - 1.0),
+        message(3, now=now),
+    ):
+        await stage.store.messages.keep_undelivered(each)
+    await Pruner(stage.ports, Settings()).reconcile()
+    found = await stage.store.messages.undelivered(webhook=None, limit=10)
+    assert [each.event.id for each in found] == ["ev-3"]

@@ -11,7 +11,7 @@ import msgspec
 from muster.domain.events import Event
 from muster.domain.operation import Operation, Status
 from muster.domain.reasons import ADVICE
-from muster.domain.undelivered import DROPPED, type_of
+from muster.domain.undelivered import NEVER_SENT, type_of
 from muster.integrations.webhooks.tables import Form, Webhook
 from muster.wire import events as wire
 from muster.wire import operations
@@ -25,10 +25,9 @@ _MARKS = {Status.SUCCEEDED: "✅", Status.FAILED: "❌", Status.CANCELLED: "⚪"
 
 
 def wants(webhook: Webhook, event: Event) -> bool:
-    """Return whether the webhook is for events of this type. Of a message that was given up it never is: the
-    message about it could be given up again, for ever."""
+    """Return whether the webhook is for events of this type. It never is for events about its messages."""
     kind = type_of(event)
-    return event.name != DROPPED and any(fnmatchcase(kind, each) for each in webhook.events)
+    return event.name not in NEVER_SENT and any(fnmatchcase(kind, each) for each in webhook.events)
 
 
 def concerns(webhook: Webhook, operation: Operation | None) -> bool:

@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 
-from muster.domain.undelivered import KEPT, LISTED_MOST, Undelivered, told
+from muster.domain.errors import Conflict
+from muster.domain.undelivered import Undelivered, dropped
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import record, restored
 from muster.stores.dynamodb.writes import ABSENT, Write, version_conflict
-
-FORGOTTEN = 20
-"""Old messages that go with one write, which has few places."""
 
 
 class DynamoMessages:
@@ -27,15 +25,11 @@ class DynamoMessages:
 
     async def keep_undelivered(self, message: Undelivered) -> None:
         write = Write()
-        known = await self.undelivered(webhook=None, limit=LISTED_MOST)
-        old = [each for each in known if each.since < message.since - KEPT and each.id != message.id]
-        for each in old[:FORGOTTEN]:
-            write.delete((keys.UNDELIVERED, each.id))
         content = {"d": record(message), "version": message.version}
         write.put(
             (keys.UNDELIVERED, message.id), content, where=ABSENT, refused=lambda _item: Again(message.id)
         )
-        draft = told(None, message)
+        draft = dropped(message)
         if draft is not None:
             write.tell(draft, at=message.since)
         try:
@@ -43,9 +37,7 @@ class DynamoMessages:
         except Again:
             return  # it is kept already
 
-    async def write_undelivered(
-        self, before: Undelivered, after: Undelivered | None, *, now: float, actor: str = ""
-    ) -> None:
+    async def write_undelivered(self, before: Undelivered, after: Undelivered | None, *, now: float) -> None:
         write, key = Write(), (keys.UNDELIVERED, before.id)
         where, values = "#version = :before", {"before": before.version}
         moved = version_conflict(before.id, before.version)
@@ -54,7 +46,17 @@ class DynamoMessages:
         else:
             content = {"d": record(after), "version": after.version}
             write.put(key, content, where=where, values=values, refused=moved)
-        draft = told(before, after, actor=actor)
+        draft = dropped(after)
         if draft is not None:
             write.tell(draft, at=now)
         await self._feed.commit(write)
+
+    async def prune_undelivered(self, *, before: float) -> None:
+        for item in await self._table.query(keys.UNDELIVERED):
+            message = restored(Undelivered, item)
+            if message.since >= before:
+                continue
+            try:
+                await self.write_undelivered(message, None, now=before)
+            except Conflict:
+                continue  # it was sent again at this moment

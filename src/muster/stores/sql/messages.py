@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from muster.domain.undelivered import KEPT, Undelivered, told
+from muster.domain.undelivered import Undelivered, dropped
 from muster.stores.records import version_conflict
 from muster.stores.sql import events
 from muster.stores.sql.engines import EngineVerbs, read, write
@@ -15,6 +15,7 @@ _OF_WEBHOOK = (
 )
 _KEEP = f"{UNDELIVERED.insert} ON CONFLICT (id) DO NOTHING"
 _FORGET = "DELETE FROM undelivered WHERE id = :id AND version = :expected"
+_PRUNE = "DELETE FROM undelivered WHERE since < :before"
 
 
 def _undelivered(tx: Tx, *, webhook: str | None, limit: int) -> Sequence[Undelivered]:
@@ -24,12 +25,11 @@ def _undelivered(tx: Tx, *, webhook: str | None, limit: int) -> Sequence[Undeliv
 
 
 def _keep(tx: Tx, message: Undelivered) -> None:
-    tx.change("DELETE FROM undelivered WHERE since < :before", {"before": message.since - KEPT})
     if tx.change(_KEEP, UNDELIVERED.params(message)):
-        _tell(tx, None, message, now=message.since)
+        _tell(tx, message, now=message.since)
 
 
-def _write(tx: Tx, before: Undelivered, after: Undelivered | None, *, now: float, actor: str = "") -> None:
+def _write(tx: Tx, before: Undelivered, after: Undelivered | None, *, now: float) -> None:
     place: dict[str, Value] = {"id": before.id, "expected": before.version}
     if after is None:
         written = tx.change(_FORGET, place)
@@ -38,13 +38,15 @@ def _write(tx: Tx, before: Undelivered, after: Undelivered | None, *, now: float
         written = tx.change(UNDELIVERED.update(tuple(changes)), {**changes, **place})
     if not written:
         raise version_conflict(before.id, before.version)
-    _tell(tx, before, after, now=now, actor=actor)
+    _tell(tx, after, now=now)
 
 
-def _tell(
-    tx: Tx, before: Undelivered | None, after: Undelivered | None, *, now: float, actor: str = ""
-) -> None:
-    draft = told(before, after, actor=actor)
+def _prune(tx: Tx, *, before: float) -> None:
+    tx.change(_PRUNE, {"before": before})
+
+
+def _tell(tx: Tx, message: Undelivered | None, *, now: float) -> None:
+    draft = dropped(message)
     if draft is not None:
         events.append(tx, draft, at=now)
 
@@ -55,3 +57,4 @@ class SqlMessages(EngineVerbs):
     undelivered = read(_undelivered)
     keep_undelivered = write(_keep)
     write_undelivered = write(_write)
+    prune_undelivered = write(_prune)
