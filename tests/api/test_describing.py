@@ -185,7 +185,7 @@ async def test_a_server_without_its_store_or_its_duties_is_not_ready(
     def away(*args: object, **kwargs: object) -> object:
         raise StoreUnavailable("cannot read")
 
-    monkeypatch.setattr(site.ports.store, "lease_duty", away)  # or one may tick between the next two lines
+    monkeypatch.setattr(site.ports.store, "lease_duties", away)  # or one may tick between the next two lines
     site.api.context.metrics.duty_at = 0.0
     answer = await site.http("").get("/readyz")
     assert answer.status_code == 503

@@ -252,7 +252,7 @@ async def test_what_its_driver_cannot_end_is_taken_from_it_and_ended(stage: Stag
     await stage.template(max_nodes=2)
     await stage.warm(2)
     sick, well = await stage.replica(), await stage.replica()
-    sick.ambush.deny["lease_duty"] = StoreUnavailable("not for this one")
+    sick.ambush.deny["lease_duties"] = StoreUnavailable("not for this one")
     operation = await sick.provision(2, timeout=30.0)
     sick.ambush.deny["write_operation"] = bug()
     await stage.pass_time(30.0 + OVERDUE_AFTER - 1.0)

@@ -102,9 +102,15 @@ class JobRules:
         return None
 
     def _serves(self, runner_id: int) -> bool:
-        """Return whether the runner's node runs. Others withdraw the runners of nodes that end."""
+        """Return whether the runner is online on a node that runs.
+
+        Any replica withdraws the runners of nodes that end, and removes one that was never started before it
+        registers the node anew.
+        """
         runner = self.site.state.runners.get(runner_id)
-        node = None if runner is None else self._node_of(runner)
+        if runner is None or not self.site.state.online(runner):
+            return False
+        node = self._node_of(runner)
         return node is not None and node["state"] == "running"
 
     def _acts(self, owner: str, kind: str, *, most: int) -> None:
