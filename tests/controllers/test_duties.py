@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from muster.controllers.duties import LEASE_TICKS, RENEWALS, TICK_MOST, Duties, 
 from muster.domain.errors import ProviderError, StoreUnavailable
 from muster.domain.lifecycle import NodeState
 from muster.domain.redaction import MARK
+from muster.ports.clock import Clock
 from muster.ports.provider import Machine
 from muster.ports.store import DutyLease
 from muster_simulation.life import Life
@@ -46,10 +48,25 @@ class By:
         self._work.do(self._name)
 
 
-def start(stage: Stage, work: Work, name: str, every: float = EVERY) -> Life:
+class Skewed:
+    """A replica's own clock, which a test sets."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.by = 0.0
+        self._clock = clock
+
+    def now(self) -> float:
+        return self._clock.now() + self.by
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+
+def start(stage: Stage, work: Work, name: str, every: float = EVERY, *, clock: Clock | None = None) -> Life:
     life = Life(name)
+    ports = replace(stage.ports, clock=clock or stage.ports.clock)
     duties = Duties(
-        stage.ports, name, (Duty(name="sweep", every=every, work=work.by(name)),), lease=stage.settings.lease
+        ports, name, (Duty(name="sweep", every=every, work=work.by(name)),), lease=stage.settings.lease
     )
     stage.keep(life.spawn(duties.run()))
     return life
@@ -80,6 +97,71 @@ async def test_another_takes_over_when_the_lease_of_a_dead_one_lapsed(stage: Sta
     name, since = next((name, at) for name, at in work.done if at > last)
     assert name != holder
     assert (LEASE_TICKS - 1) * EVERY <= since - last <= (LEASE_TICKS + 1) * EVERY + stage.settings.lease
+
+
+@staged
+async def test_a_renewal_that_is_refused_ends_the_holding_at_once(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = stage.store.lease_duties
+    refused: list[float] = []
+
+    async def noted(owner: str, duties: Sequence[DutyLease], *, now: float) -> Sequence[str]:
+        held = await real(owner, duties, now=now)
+        if not held:
+            refused.append(now)
+        return held
+
+    monkeypatch.setattr(stage.ports.store, "lease_duties", noted)
+    work = Work(stage)
+    start(stage, work, "one")
+    await stage.pass_time(100.0)
+    await stage.store.expire_leases("one")
+    assert await stage.store.lease_duty("sweep", "two", now=stage.now, until=stage.now + 300.0)
+    assert not refused
+
+    await stage.pass_time(LEASE_TICKS * EVERY)
+
+    assert refused[0] < stage.now - 2 * EVERY, "it hears of it well within its own lease"
+    assert work.done[-1][1] <= refused[0]
+
+
+@staged
+async def test_one_replica_performs_a_duty_after_the_holders_clock_was_set_back(stage: Stage) -> None:
+    work = Work(stage)
+    clocks = {name: Skewed(stage.ports.clock) for name in ("one", "two")}
+    for name, clock in clocks.items():
+        start(stage, work, name, clock=clock)
+    await stage.pass_time(100.0)
+    holder, _ = work.done[-1]
+    clocks[holder].by = -600.0
+    since = stage.now
+
+    await stage.pass_time(500.0)
+
+    assert {name for name, at in work.done if at > since + 2 * EVERY} == set(clocks) - {holder}
+
+
+@staged
+async def test_a_lease_taken_by_a_clock_ahead_does_not_outlast_the_clocks_correction(stage: Stage) -> None:
+    work = Work(stage)
+    clocks = {name: Skewed(stage.ports.clock) for name in ("one", "two")}
+    lives = {name: start(stage, work, name, clock=clock) for name, clock in clocks.items()}
+    await stage.pass_time(100.0)
+    holder, _ = work.done[-1]
+    clocks[holder].by = 3600.0
+    await stage.pass_time(60.0)
+    clocks[holder].by = 0.0
+    await stage.pass_time(60.0)
+    assert work.done[-1][0] == holder and work.done[-1][1] > stage.now - 2 * EVERY
+    lives[holder].kill()
+    since = stage.now
+
+    await stage.pass_time(200.0)
+
+    name, at = next((name, at) for name, at in work.done if at > since)
+    assert name != holder
+    assert at - since <= (LEASE_TICKS + 1) * EVERY + stage.settings.lease
 
 
 @staged
@@ -283,3 +365,55 @@ async def test_what_kept_a_tick_from_its_end_is_told_with_the_next_and_then_no_m
     await told("")
     ticks = [at for _, at in work.done]
     assert (await stage.ports.overview.ticks())[0].at in ticks[-2:]
+
+
+class Broken:
+    """Fails each time, with the same words."""
+
+    def __init__(self, words: str) -> None:
+        self._words = words
+
+    async def reconcile(self) -> None:
+        raise ProviderError(self._words)
+
+
+def start_with_broken(stage: Stage, work: Work, words: str) -> None:
+    duties = (
+        Duty(name="broken", every=EVERY, work=Broken(words)),
+        Duty(name="sweep", every=EVERY, work=work.by("one")),
+    )
+    stage.keep(Life("one").spawn(Duties(stage.ports, "one", duties, lease=stage.settings.lease).run()))
+
+
+@staged
+async def test_an_error_with_characters_that_no_store_takes_is_told_without_them(stage: Stage) -> None:
+    work = Work(stage)
+    start_with_broken(stage, work, "cannot read 'a\udcff'")
+
+    await stage.pass_time(300.0)
+
+    assert len(work.done) >= 300.0 / EVERY - 1
+    problems = {tick.name: tick.problem for tick in await stage.ports.overview.ticks()}
+    assert problems == {"broken": "ProviderError: cannot read 'a?'", "sweep": ""}
+
+
+@staged
+async def test_a_text_that_the_store_cannot_take_costs_no_lease(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = stage.store.lease_duties
+
+    async def choosy(owner: str, duties: Sequence[DutyLease], *, now: float) -> Sequence[str]:
+        if any(each.problem for each in duties):
+            raise UnicodeError("no such text")
+        return await real(owner, duties, now=now)
+
+    monkeypatch.setattr(stage.ports.store, "lease_duties", choosy)
+    work = Work(stage)
+    start_with_broken(stage, work, "some words")
+
+    await stage.pass_time(300.0)
+
+    assert len(work.done) >= 300.0 / EVERY - 1
+    assert {record.getMessage() for record in stage.complaints} == {"cannot lease duties"}
+    stage.complaints.clear()

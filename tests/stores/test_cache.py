@@ -1,6 +1,7 @@
 """What a replica keeps of its store: never what a commit changed, and on a shared store not for long."""
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,14 +11,16 @@ import pytest
 from muster.domain import node as nodes
 from muster.domain import operation as operations
 from muster.domain.access import ApiToken, Role
-from muster.domain.errors import Conflict
+from muster.domain.errors import Conflict, StoreUnavailable
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
 from muster.domain.operation import Operation, Status
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
 from muster.ports.commits import Written
-from muster.ports.store import Beat, Page
+from muster.ports.store import Beat, Page, Store
+from muster.ports.verbs import marks
 from muster.ports.wakeups import ACCESS
 from muster.stores.cache import SETTLED, SPEAKER, CachedAccess, CachedStore, Kept, follow_revocations
 from muster.stores.sql import SqlStore, open_sqlite
@@ -43,17 +46,20 @@ class Minute:
 
 
 class Counted:
-    """A store whose verbs are counted."""
+    """A store whose verbs are counted. Of calls of one verb, the end stays unknown."""
 
     def __init__(self, inner: object) -> None:
         self.inner = inner
         self.calls: list[str] = []
+        self.unknown = ""
 
     def __getattr__(self, verb: str) -> Any:
         call = getattr(self.inner, verb)
 
         async def counted(*args: Any, **kwargs: Any) -> Any:
             self.calls.append(verb)
+            if verb == self.unknown:
+                raise StoreUnavailable("the connection broke before the answer")
             return await call(*args, **kwargs)
 
         return counted
@@ -174,12 +180,47 @@ async def test_a_write_that_was_refused_is_followed_by_a_look_at_the_store(world
     replica = world.replica(alone=True)
     scene = Scene(replica.store)
     (node,) = await scene.idle(1)
+    assert (await listed(replica)).items == (node,)
     world.tells.clear()  # a commit that this memory doesn't hear of
     moved = await world.store.apply(nodes.drained(node, now=2.0))
     assert await replica.store.node(node.id) == node
     with pytest.raises(Conflict):
         await replica.store.apply(nodes.drained(node, now=3.0))
     assert await replica.store.node(node.id) == moved
+    assert (await listed(replica)).items == (moved,)
+
+
+async def listed(replica: Replica) -> Page[Node]:
+    return await replica.store.nodes(states=(NodeState.IDLE,), template=None, after=None, limit=9)
+
+
+@pytest.mark.parametrize("verb", sorted(name for name, writes in marks(Store).items() if writes))
+async def test_a_write_whose_end_is_unknown_is_followed_by_a_look_at_the_store(
+    world: World, verb: str
+) -> None:
+    replica = world.replica(alone=True)
+    scene = Scene(replica.store)
+    (node,) = await scene.idle(1)
+    operation = await scene.leased()
+
+    async def look() -> set[str]:
+        await replica.store.node(node.id)
+        await replica.store.operation(operation.id)
+        await replica.store.view(operation.id)
+        await replica.store.last_seen((node.id,))
+        await listed(replica)
+        return set(replica.calls)
+
+    await look()
+    assert await look() == set()
+    replica.counted.unknown = verb
+    parameters = inspect.signature(getattr(Store, verb)).parameters
+    given = [None for each in parameters.values() if each.kind is each.POSITIONAL_OR_KEYWORD][1:]
+    with pytest.raises(StoreUnavailable):
+        await getattr(replica.store, verb)(*given)
+    assert replica.calls == [verb]
+    seen = {"last_seen"} if verb == "record_beats" else set()
+    assert await look() == {"node", "operation", "view", "nodes", *seen}
 
 
 async def test_a_node_that_is_lost_before_the_commit_moves_its_operation_in_memory_too(world: World) -> None:

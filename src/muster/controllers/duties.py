@@ -9,6 +9,7 @@ replica B  ──leases──▶ pool, orphans     holder dies, its leases expir
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from muster.domain.errors import Implausible, ProviderError, StoreUnavailable
 from muster.domain.redaction import told
@@ -44,30 +45,36 @@ class _Lease:
         self.problem = ""
         """What kept the last tick from its end."""
         self._told = ""
-        self._until = 0.0
+        self._since = self._until = 0.0
         self._clock = clock
         self._gained = asyncio.Event()
 
     def due(self) -> bool:
-        """Return whether the store should be asked: a part of the term is over, or there is a problem to
-        tell."""
+        """Return whether the store should be asked: the lease doesn't last, a part of its term is over, or
+        there is a problem to tell."""
         left = self._until - self._clock.now()
-        return left < self.term * (1 - EARLY / RENEWALS) or self.problem != self._told
+        part_is_over = left < self.term * (1 - EARLY / RENEWALS)
+        return not self._lasts() or part_is_over or self.problem != self._told
+
+    def _lasts(self) -> bool:
+        """Return whether this replica holds the duty. Before the lease was asked for, it doesn't: the clock
+        was set back, and other replicas go by theirs."""
+        return self._since <= self._clock.now() < self._until
 
     def asked(self, now: float) -> DutyLease:
         return DutyLease(
             name=self.duty.name, until=now + self.term, ticked_at=self.ticked_at, problem=self.problem
         )
 
-    def answered(self, asked: DutyLease, *, held: bool) -> None:
-        self._until = asked.until if held else 0.0
+    def answered(self, asked: DutyLease, *, since: float, held: bool) -> None:
+        self._since, self._until = (since, asked.until) if held else (0.0, 0.0)
         if held:
             self._told = asked.problem
             self._gained.set()
 
     async def held(self) -> None:
         """Wait until this replica holds the duty."""
-        while self._clock.now() >= self._until:
+        while not self._lasts():
             self._gained.clear()
             await self._gained.wait()
 
@@ -97,16 +104,20 @@ class Duties:
             return
         now = self._ports.clock.now()
         asked = [lease.asked(now) for lease in leases]
-        try:
-            held = await self._ports.store.lease_duties(self._owner, asked, now=now)
-        except StoreUnavailable as error:
-            logger.warning("cannot lease duties", extra={"error": repr(error)})
-        except Exception:
-            # Whatever it was, the replica lives on; the next turn tries again.
-            logger.exception("cannot lease duties")
-        else:
-            for lease, each in zip(leases, asked, strict=True):
-                lease.answered(each, held=each.name in held)
+        # After an unexpected error, ask without texts: one that can't be stored must not cost all leases.
+        for attempt in (asked, [replace(each, problem="") for each in asked]):
+            try:
+                held = await self._ports.store.lease_duties(self._owner, attempt, now=now)
+            except StoreUnavailable as error:
+                logger.warning("cannot lease duties", extra={"error": repr(error)})
+                return
+            except Exception:
+                # Whatever it was, the replica lives on; the next turn tries again.
+                logger.exception("cannot lease duties")
+            else:
+                for lease, each in zip(leases, attempt, strict=True):
+                    lease.answered(each, since=now, held=each.name in held)
+                return
 
     async def _perform_for_ever(self, lease: _Lease) -> None:
         duty = lease.duty

@@ -41,8 +41,9 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def told(error: Exception) -> str:
-    """An error in one line, for operators to see."""
+    """An error in one line, for operators to see. Every store can keep it: lone surrogates are replaced."""
     words = redact(error.public if isinstance(error, MusterError) else str(error)).partition("\n")[0]
+    words = words.encode(errors="replace").decode()
     return f"{type(error).__name__}: {words}"[:TOLD_MOST] if words else type(error).__name__
 
 

@@ -2,15 +2,16 @@
 
 This module owns how old an answer may be. A replica that is `alone` on its store sees every commit and drops
 what a commit changed, and the lists that it may have changed. Where replicas share a store, only what seldom
-changes is kept. A replica that changes
-any of it wakes the others (ACCESS), and they forget it. If that wake-up is lost, the others forget settings
-and API tokens after SETTLED seconds, and the node of a node's token after SPEAKER seconds.
+changes is kept. A replica that changes any of it wakes the others (ACCESS), and they forget it. If that
+wake-up is lost, the others forget settings and API tokens after SETTLED seconds, and the node of a node's
+token after SPEAKER seconds.
 
-No answer from memory decides: the store guards every write. A write that was refused, or whose end is
-unknown, drops all records, so that the next read is new.
+No answer from memory decides: the store guards every write. A write that a guard refused (Conflict,
+LeaseLost), or whose end is unknown (StoreUnavailable), drops all records, so that the next read is new.
 """
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -48,7 +49,7 @@ _LISTS: Mapping[str, Sequence[Entity]] = {
     "count_nodes": (Entity.NODE,),
     "undiagnosed": (Entity.NODE, Entity.DIAGNOSIS),
     "launches_to_close": (Entity.LAUNCH, Entity.OPERATION),
-    "operations": (Entity.OPERATION, Entity.NODE),
+    "operations": (Entity.OPERATION,),
     "pool": (Entity.OPERATION,),
     "usage": (Entity.NODE, Entity.LAUNCH, Entity.INSTALLATION),
 }
@@ -195,7 +196,7 @@ class CachedStore:
         return cast("Store", self)
 
     def __getattr__(self, verb: str) -> Any:
-        """Return a verb. A refused write drops the records that it was about."""
+        """Return a verb. One that lists records answers from memory; a failed write drops all records."""
         call = getattr(self._inner, verb)
         lists = self._lists.get(verb)
         if lists is not None:
@@ -208,10 +209,8 @@ class CachedStore:
 
         async def guarded(*args: Any, **kwargs: Any) -> Any:
             try:
-                return await call(*args, **kwargs)
-            except _DOUBTS:
-                self._forget_records()
-                raise
+                with self._doubting():
+                    return await call(*args, **kwargs)
             finally:
                 if verb in _UNTOLD:
                     self._forget_records()
@@ -219,13 +218,24 @@ class CachedStore:
         setattr(self, verb, guarded)
         return guarded
 
+    @contextmanager
+    def _doubting(self) -> Iterator[None]:
+        """Drop all records if a write is refused, or if its end is unknown."""
+        try:
+            yield
+        except _DOUBTS:
+            self._forget_records()
+            raise
+
     async def lease(self, owner: str, **given: Any) -> Sequence[Operation]:
-        taken = await self._inner.lease(owner, **given)
+        with self._doubting():
+            taken = await self._inner.lease(owner, **given)
         self._forget_operations(operation.id for operation in taken)
         return taken
 
     async def renew(self, owner: str, fences: Sequence[Fence], **given: Any) -> Sequence[Fence]:
-        kept = await self._inner.renew(owner, fences, **given)
+        with self._doubting():
+            kept = await self._inner.renew(owner, fences, **given)
         self._forget_operations(fence.operation_id for fence in fences)
         return kept
 
@@ -248,7 +258,8 @@ class CachedStore:
 
     async def admit(self, change: NodeChange | None, node_id: NodeId, **given: Any) -> None:
         try:
-            await self._inner.admit(change, node_id, **given)
+            with self._doubting():
+                await self._inner.admit(change, node_id, **given)
         finally:
             self._speakers.clear()  # the node's older token dies
             if change is None or change.before is None or change.before.joined_at is not None:
@@ -256,7 +267,8 @@ class CachedStore:
 
     async def enrol(self, node: Node, **given: Any) -> Node:
         try:
-            return await self._inner.enrol(node, **given)
+            with self._doubting():
+                return await self._inner.enrol(node, **given)
         finally:
             self._speakers.clear()
             self._revoked()
@@ -287,7 +299,12 @@ class CachedStore:
         return replace(found, seen=seen)
 
     async def record_beats(self, beats: Sequence[Beat]) -> None:
-        await self._inner.record_beats(beats)
+        try:
+            await self._inner.record_beats(beats)
+        except StoreUnavailable:
+            self._seen.clear()  # the store may know later beats
+            self._forget_records()
+            raise
         if not self._alone:
             return
         if len(self._seen) > SEEN_MOST:
