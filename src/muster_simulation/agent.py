@@ -273,18 +273,23 @@ class Agent:
         """What a replica does for the stream: as the API does, without HTTP."""
         node_id = await self._identified(plane, token)
 
-        async def over(silent: bool) -> bool:
-            return silent and (not wire.open or await plane.enrolment.identify(token) != node_id)
-
         def look() -> Coroutine[Any, Any, Desired]:
             return plane.enrolment.desired(node_id)
 
         with plane.enrolment.streams.open(node_id) as stream:
-            line = await stream.line(look, meaning, over)
-            while line is not None:
+
+            async def over() -> bool:
+                silent = stream.silent
+                return silent and (not wire.open or await plane.enrolment.identify(token) != node_id)
+
+            desired = await stream.first(look, meaning)
+            while True:
                 if self._habits.streams:
-                    push(line[1])
-                line = await stream.line(look, meaning, over)
+                    push(desired)
+                line = await stream.next(look, meaning, over)
+                if line is None:
+                    return
+                _, desired = line
 
     async def _poll(self) -> None:
         poll = self._habits.poll

@@ -6,21 +6,25 @@ import json
 import socket
 import tracemalloc
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from pathlib import Path
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from starlette.types import Message
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from muster.api import connections, server
-from muster.api.connections import Bounded, ChunkedAnswer
+from muster.api.connections import Bounded
 from muster.client import calls
+from muster.domain.desired_state import Desired
+from muster.domain.ids import NodeId
 from muster.domain.requests import ProvisionRequest
 from muster.enrolment import streams as node_streams
-from tests.api.site import AGENT, Site, opened
+from muster.enrolment.streams import Streams
+from muster_simulation.cloud.identity import proof_of
+from tests.api.site import AGENT, Site
 from tests.api.test_agent_routes import _join, _joined, _machine
+from tests.api.test_enrolling import _enrol, _template
 
 PATH = f"{AGENT}/stream"
 SOON = 30.0
@@ -51,18 +55,21 @@ class Ear:
         return json.loads(chunk)
 
 
-def _asking(token: str) -> bytes:
+def asking(token: str) -> bytes:
     return f"GET {PATH} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
 
 
 @asynccontextmanager
-async def listening(site: Site, token: str, *, buffer: int = 0) -> AsyncIterator[Ear]:
+async def listening(
+    site: Site, token: str, *, buffer: int = 0, limit: int = 4096, more: bytes = b""
+) -> AsyncIterator[Ear]:
+    """`buffer` is the system's and `limit` is Python's. `more` is sent in one piece with the request."""
     parts, line = urlsplit(site.url), socket.socket()
     if buffer:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
     line.connect((parts.hostname, parts.port))
-    reader, writer = await asyncio.open_connection(sock=line, limit=4096)
-    writer.write(_asking(token))
+    reader, writer = await asyncio.open_connection(sock=line, limit=limit)
+    writer.write(asking(token) + more)
     try:
         yield Ear(reader, writer)
     finally:
@@ -161,52 +168,140 @@ async def test_a_token_that_died_hears_nothing_more(site: Site) -> None:
         assert (await ear.head()).startswith(b"HTTP/1.1 401")
 
 
-async def test_an_agent_that_never_reads_is_dropped_and_little_was_kept_for_it(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(node_streams, "SILENT_MOST", 0.0)
-    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.3)
-    _, admitted = await _joined(site)
-    streams = site.api.context.streams
-    async with listening(site, admitted["token"], buffer=4096) as ear:
-        await ear.head()
-
-        async def dropped() -> bool:
-            return not len(streams)
-
-        await site.until(dropped)
-    pushed = site.api.context.metrics.pushes._values[(("what", "alive"),)]
-    assert pushed < 50_000, "it was paused, not fed"
-
-
-async def test_a_node_that_left_is_noticed_before_its_next_line(
+async def test_a_second_enrolment_ends_the_stream_of_the_first(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_streams, "SILENT_MOST", 1e6)
-    _, admitted = await _joined(site)
+    await _template(site)
+    old = (await _enrol(site)).json()["token"]
+    async with listening(site, old) as ear:
+        await ear.head()
+        await ear.line()
+        assert (await _enrol(site)).status_code == 200
+        assert await ear.line() is None
+
+
+async def test_news_for_a_node_whose_token_another_replica_replaced_are_not_told(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_streams, "SILENT_MOST", 1e6)
+    async with _replaced_elsewhere(site) as (ear, node_id):
+        await site.client().send(calls.terminate(node_id))
+        assert await ear.line() is None
+
+
+async def test_a_join_at_another_replica_ends_the_stream_of_the_older_token(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_streams, "SILENT_MOST", 1e6)
+    async with _replaced_elsewhere(site) as (ear, node_id):
+        ports = site.ports
+        Streams(ports.wakeups, ports.clock, ports.ids).end(NodeId(node_id))
+        assert await ear.line() is None
+
+
+@asynccontextmanager
+async def _replaced_elsewhere(site: Site) -> AsyncIterator[tuple[Ear, str]]:
+    """Who hears the stream of a node that has a new token, unknown to the streams of this replica."""
+    machine = await _machine(site)
+    admitted = (await _join(site, machine)).json()
     async with listening(site, admitted["token"]) as ear:
         await ear.head()
         await ear.line()
-        assert len(site.api.context.streams) == 1
-
-    async def gone() -> bool:
-        return not len(site.api.context.streams)
-
-    await site.until(gone)
+        await site.api.context.plane.enrolment.join(proof_of(machine), key="key-1", boot_id="boot-1")
+        yield ear, admitted["node_id"]
 
 
-async def test_what_an_agent_sends_on_its_stream_is_left_unread(site: Site) -> None:
+async def test_a_token_that_dies_while_its_first_line_is_read_is_refused(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = await _machine(site)
+    old = (await _join(site, machine)).json()["token"]
+    enrolment = site.api.context.plane.enrolment
+    desired = enrolment.desired
+
+    async def slow(node_id: NodeId) -> Desired:
+        found = await desired(node_id)
+        monkeypatch.setattr(enrolment, "desired", desired)
+        await enrolment.join(proof_of(machine), key="key-1", boot_id="boot-1")
+        return found
+
+    monkeypatch.setattr(enrolment, "desired", slow)
+    async with listening(site, old) as ear:
+        assert (await ear.head()).startswith(b"HTTP/1.1 401")
+    assert not len(site.api.context.streams)
+
+
+async def test_a_line_that_was_read_when_its_stream_ended_is_not_sent(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, admitted = await _joined(site)
+    node_id = NodeId(admitted["node_id"])
     async with listening(site, admitted["token"]) as ear:
         await ear.head()
         await ear.line()
-        ear.say(f"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n{'x' * 100_000}".encode())
-        await site.client().send(calls.terminate(admitted["node_id"]))
-        assert (await ear.line())["desired"]["directive"] == "stop", "and the stream goes on"
+        enrolment = site.api.context.plane.enrolment
+        desired = enrolment.desired
+
+        async def late(node_id: NodeId) -> Desired:
+            found = await desired(node_id)
+            site.api.context.streams.end(node_id)
+            return found
+
+        monkeypatch.setattr(enrolment, "desired", late)
+        await site.client().send(calls.terminate(node_id))
+        assert await ear.line() is None
+
+
+async def test_a_request_that_is_cancelled_before_the_first_line_leaves_no_stream(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, admitted = await _joined(site)
+    reached = asyncio.Event()
+
+    async def never(node_id: NodeId) -> Desired:
+        reached.set()
+        await asyncio.Event().wait()
+        raise AssertionError(node_id)
+
+    monkeypatch.setattr(site.api.context.plane.enrolment, "desired", never)
+    asked = asyncio.create_task(_asked(site, admitted["token"], []))
+    await reached.wait()
+    assert len(site.api.context.streams) == 1
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    assert not len(site.api.context.streams)
+
+
+async def test_on_another_server_a_stream_is_its_first_line(site: Site) -> None:
+    _, admitted = await _joined(site)
+    sent: list[Message] = []
+    await _asked(site, admitted["token"], sent)
+    assert [each.get("more_body") for each in sent] == [None, True, False]
+    assert json.loads(sent[1]["body"])["desired"]["directive"] == "attach"
+    assert not len(site.api.context.streams)
+
+
+async def _asked(site: Site, token: str, sent: list[Message]) -> None:
+    """Ask the application itself, without the server's connections."""
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        raise AssertionError("a stream reads nothing of its request")
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": PATH,
+        "headers": [(b"authorization", f"Bearer {token}".encode())],
+    }
+    await site.api(scope, receive, send)
 
 
 async def test_an_open_stream_keeps_nothing_of_its_request_and_few_bytes(site: Site) -> None:
-    tokens = await _tokens(site, 2 * MANY)
+    tokens = await tokens_of(site, 2 * MANY)
     requests = _requests()
     with ExitStack() as stack:
         for token in tokens[:MANY]:
@@ -224,7 +319,7 @@ async def test_an_open_stream_keeps_nothing_of_its_request_and_few_bytes(site: S
     assert kept < KEPT_MOST
 
 
-async def _tokens(site: Site, count: int) -> list[str]:
+async def tokens_of(site: Site, count: int) -> list[str]:
     """Of nodes that joined."""
     site.lazy = True
     client = site.client()
@@ -243,7 +338,7 @@ async def _heard(site: Site, token: str) -> socket.socket:
     loop, parts, line = asyncio.get_running_loop(), urlsplit(site.url), socket.socket()
     line.setblocking(False)
     await loop.sock_connect(line, (parts.hostname, parts.port))
-    await loop.sock_sendall(line, _asking(token))
+    await loop.sock_sendall(line, asking(token))
     heard = b""
     async with asyncio.timeout(SOON):
         while not heard.endswith(b"}\n\r\n"):
@@ -254,50 +349,3 @@ async def _heard(site: Site, token: str) -> socket.socket:
 def _requests() -> int:
     gc.collect()
     return sum(isinstance(each, Bounded | RequestResponseCycle) for each in gc.get_objects())
-
-
-async def test_a_stream_counts_among_the_connections_until_it_ends(site: Site) -> None:
-    _, admitted = await _joined(site)
-    lines = site.lines
-    before = lines.count
-
-    async with listening(site, admitted["token"]) as ear:
-        await ear.head()
-        await ear.line()
-        assert lines.count == before + 1
-
-    async def left() -> bool:
-        return lines.count == before
-
-    await site.until(left)
-
-
-async def test_a_server_that_stops_ends_its_streams_and_breaks_those_that_nobody_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "DRAIN_SECONDS", 0.5)
-    stuck: list[ChunkedAnswer] = []
-    pause = ChunkedAnswer.pause_writing
-
-    def noted(self: ChunkedAnswer) -> None:
-        stuck.append(self)
-        pause(self)
-
-    monkeypatch.setattr(ChunkedAnswer, "pause_writing", noted)
-    async with AsyncExitStack() as stack:
-        async with opened(tmp_path) as site:
-            await site.template()
-            read, unread = await _tokens(site, 2)
-            ear = await stack.enter_async_context(listening(site, read))
-            await ear.head()
-            await ear.line()
-            monkeypatch.setattr(node_streams, "SILENT_MOST", 0.0)
-            await stack.enter_async_context(listening(site, unread, buffer=4096))
-
-            async def paused() -> bool:
-                return any(answer._unsent is not None for answer in stuck)
-
-            await site.until(paused)
-        assert not len(site.api.context.streams)
-        while await ear.line() is not None:
-            pass

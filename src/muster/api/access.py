@@ -6,12 +6,10 @@ never logged, never shown again. An unknown token and a missing one get the same
 expired or revoked token is told so.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import count
-
-from starlette.types import Scope
 
 from muster.api.problems import Unauthenticated
 from muster.domain.access import ApiToken, Claims, Role, TokenKind, hashed, may
@@ -202,13 +200,6 @@ def bearer(authorization: str | None) -> str:
     if scheme.lower() != "bearer" or not 0 < len(secret) <= _LONGEST or not secret.isascii():
         raise Unauthenticated(NO_TOKEN)
     return secret
-
-
-def admitted(scope: Scope) -> None:
-    """Tell the connection, if the server has one for the request, that its caller is known."""
-    tell: Callable[[], None] | None = scope.get("state", {}).get("admitted")
-    if tell is not None:
-        tell()
 
 
 async def mint(

@@ -8,12 +8,12 @@ further one. Its next line says what is true by then, so nothing piles up.
 
 import asyncio
 import logging
+from contextlib import ExitStack
 
 from starlette.types import Receive, Scope, Send
 
-from muster.api.access import admitted
 from muster.api.beats import authorization_of
-from muster.api.connections import ChunkedAnswer
+from muster.api.connections import ChunkedAnswer, admitted, line_of
 from muster.api.context import SHUTDOWN, Context
 from muster.api.middleware import HEADERS, DefaultHeaders
 from muster.api.problems import translate
@@ -60,36 +60,27 @@ class AgentStreams:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._context.metrics.agents.add(what="stream")
-        try:
-            shown = authorization_of(scope["headers"]).decode("latin-1")
-            node_id = await self._context.authenticator.node(shown)
-            admitted(scope)
-            stream = self._context.streams.open(node_id, SHUTDOWN)
-        except Exception as error:
-            await self._refuse(error, scope, receive, send)
-            return
-        follower = _Follower(self._context, stream, node_id, shown)
-        try:
-            first = await follower.line()
-            assert first is not None  # noqa: S101 — every stream begins with a line
-        except Exception as error:
-            stream.close()
-            await self._refuse(error, scope, receive, send)
-            return
-        try:
+        with ExitStack() as held:
+            try:
+                shown = authorization_of(scope["headers"]).decode("latin-1")
+                node_id = await self._context.authenticator.node(shown)
+                admitted(scope)
+                stream = held.enter_context(self._context.streams.open(node_id, SHUTDOWN))
+                follower = _Follower(self._context, stream, node_id, shown, self._following)
+                first = await follower.first()
+            except Exception as error:
+                problem = translate(error, method="GET", path=PATH).response()
+                await DefaultHeaders(problem)(scope, receive, send)
+                return
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await send({"type": "http.response.body", "body": first, "more_body": True})
-            answer: ChunkedAnswer | None = scope["state"]["hand_over"]()
-        except BaseException:
-            stream.close()
-            raise
-        if answer is None:
-            stream.close()
-            return
-        task = asyncio.get_running_loop().create_task(follower.follow(answer))
-        answer.lost = task.cancel
-        self._following.add(task)
-        task.add_done_callback(self._following.discard)
+            line = line_of(scope)
+            answer = None if line is None else line.hand_over()
+            if answer is None:
+                await send({"type": "http.response.body", "more_body": False})
+                return
+            follower.begin(answer)
+            held.pop_all()  # from here on the end of the follower's task closes the stream
 
     async def ended(self, within: float) -> None:
         """Wait until the streams of a server that stops have ended. Break those that don't."""
@@ -100,54 +91,80 @@ class AgentStreams:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def _refuse(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
-        problem = translate(error, method="GET", path=PATH).response()
-        await DefaultHeaders(problem)(scope, receive, send)
-
 
 class _Follower:
     """Tells one node what it should do, for as long as the token that it showed is its own."""
 
-    __slots__ = ("_context", "_node_id", "_shown", "_stream")
+    __slots__ = ("_context", "_following", "_node_id", "_shown", "_stream")
 
-    def __init__(self, context: Context, stream: Stream, node_id: NodeId, shown: str) -> None:
+    def __init__(
+        self,
+        context: Context,
+        stream: Stream,
+        node_id: NodeId,
+        shown: str,
+        following: set[asyncio.Task[None]],
+    ) -> None:
         self._context = context
         self._stream = stream
         self._node_id = node_id
         self._shown = shown
+        self._following = following
 
-    async def follow(self, answer: ChunkedAnswer) -> None:
-        with self._stream:
-            try:
-                while True:
-                    await answer.taken()
-                    line = None if self._context.shutdown.begun else await self.line()
-                    if line is None:
-                        break
-                    answer.send(line)
-            except MusterError as error:
-                # Said in full when the agent asks anew.
-                logger.debug("a stream ended", extra={"node_id": self._node_id, "error": str(error)})
-            except Exception:
-                logger.exception("a stream failed", extra={"node_id": self._node_id})
-                answer.abort()
-                return
-            answer.finish()
+    async def first(self) -> bytes:
+        """Return the first line. Raises what the node is refused with."""
+        line = await self._line(Cause.FIRST, await self._stream.first(self._now, meaning))
+        await self._context.authenticator.node(self._shown)  # the token may have ended meanwhile
+        return line
 
-    async def line(self) -> bytes | None:
-        """Wait until a line is due, and return it. None: the stream has ended."""
-        due = await self._stream.line(self._now, meaning, self._over)
-        return None if due is None else await self._told(*due)
+    def begin(self, answer: ChunkedAnswer) -> None:
+        """Send the other lines in a task of their own, until the stream ends or the connection is lost."""
+        task = asyncio.get_running_loop().create_task(self._follow(answer))
+        answer.lost = task.cancel
+        self._following.add(task)
+        task.add_done_callback(self._ended)
 
-    async def _over(self, silent: bool) -> bool:
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        # Not in the task: one that is cancelled before it began runs nothing.
+        self._following.discard(task)
+        self._stream.close()
+
+    async def _follow(self, answer: ChunkedAnswer) -> None:
+        try:
+            while (line := await self._next(answer)) is not None:
+                answer.send(line)
+        except MusterError as error:
+            # Said in full when the agent asks anew.
+            logger.debug("a stream ended", extra={"node_id": self._node_id, "error": str(error)})
+        except asyncio.CancelledError:
+            answer.abort()
+            raise
+        except Exception:
+            logger.exception("a stream failed", extra={"node_id": self._node_id})
+            answer.abort()
+            return
+        answer.finish()
+
+    async def _next(self, answer: ChunkedAnswer) -> bytes | None:
+        """Wait until a line is due and can be sent, and return it. None: the stream has ended."""
+        await answer.taken()
+        if self._context.shutdown.begun:
+            return None
+        due = await self._stream.next(self._now, meaning, self._over)
+        if due is None:
+            return None
+        line = await self._line(*due)
+        return None if self._stream.ended else line
+
+    async def _over(self) -> bool:
         ctx = self._context
-        return ctx.shutdown.begun or (silent and await ctx.authenticator.node(self._shown) != self._node_id)
+        return ctx.shutdown.begun or await ctx.authenticator.node(self._shown) != self._node_id
 
     async def _now(self) -> Desired:
         found = await self._context.plane.enrolment.desired(self._node_id)
         return await with_commands(self._context, self._node_id, found)
 
-    async def _told(self, cause: Cause, desired: Desired) -> bytes:
+    async def _line(self, cause: Cause, desired: Desired) -> bytes:
         ctx = self._context
         beat_seconds = await ctx.plane.watch_tracker.beat_seconds()
         ctx.metrics.pushes.add(what=cause.value)

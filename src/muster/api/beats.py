@@ -13,7 +13,8 @@ from typing import TypedDict
 
 from starlette.types import Receive, Scope, Send
 
-from muster.api.access import admitted, bearer
+from muster.api.access import bearer
+from muster.api.connections import admitted
 from muster.api.decoders import BodyReader
 from muster.api.middleware import HEADERS, DefaultHeaders
 from muster.api.problems import Unauthenticated, translate

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any, ClassVar, cast
 
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
@@ -41,7 +42,11 @@ BACKLOG = 2048
 """Connections that the system keeps for a server that is busy, at most."""
 MESSAGE_MOST = 64 << 10
 """Bytes of one message on a WebSocket: twice what a terminal sends at once."""
+IGNORED_MOST = 64 << 10
+"""Bytes that a caller may send after its request while an answer goes out for hours."""
 _HEAD, _BODY = "head", "body"
+_LINE = "line"
+"""The key under which the state of a request holds its connection."""
 
 
 def raise_descriptors() -> None:
@@ -153,14 +158,15 @@ class Bounded(HttpProtocol):
         self.lines.admitted(self)
 
     def hand_over(self) -> "ChunkedAnswer | None":
-        """Leave HTTP when head and first chunk of an answer are sent. None: the connection is lost."""
+        """Leave HTTP when head and first chunk of an answer are sent. None: the connection is lost, or
+        another request waits on it."""
         transport = self.leave()
         return None if transport is None else ChunkedAnswer(transport, self.lines)
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection to its WebSocket. It stays counted here, and admitted by the same token."""
         self._midway = self._in_head = False
-        self.app_state = {**self.app_state, "admitted": self.admitted, "line": self}
+        self.app_state = {**self.app_state, _LINE: self}
         super().handle_websocket_upgrade()
 
     # --- what is sent -----------------------------------------------------------------------------
@@ -177,7 +183,7 @@ class Bounded(HttpProtocol):
     def on_message_begin(self) -> None:
         self._midway = self._in_head = True
         super().on_message_begin()
-        self.scope["state"].update(admitted=self.admitted, hand_over=self.hand_over)
+        self.scope["state"][_LINE] = self
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
@@ -272,12 +278,24 @@ class Bounded(HttpProtocol):
         self.transport.close()
 
 
+def line_of(scope: Scope) -> Bounded | None:
+    """Return the connection of a request. None: the server is another one."""
+    return cast("Bounded | None", scope.get("state", {}).get(_LINE))
+
+
+def admitted(scope: Scope) -> None:
+    """Note that the caller of a request showed a valid token."""
+    line = line_of(scope)
+    if line is not None:
+        line.admitted()
+
+
 class UpgradedConnection(WebSocketsSansIOProtocol):
     """A WebSocket on a connection that is held to these bounds."""
 
     @property
     def _line(self) -> Bounded:
-        line: Bounded = self.app_state["line"]
+        line: Bounded = self.app_state[_LINE]
         return line
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -297,22 +315,25 @@ class ChunkedAnswer(asyncio.Protocol):
     """The rest of a connection on which an answer goes out for hours, chunk by chunk.
 
     It keeps a tenth of what a connection with a request keeps, and is held to the same bounds. What the
-    caller sends meanwhile is left unread.
+    caller sends meanwhile is read and dropped, so that its end is noticed.
     """
 
-    __slots__ = ("_lines", "_transport", "_unread", "_unsent", "lost")
+    __slots__ = ("_ignored", "_lines", "_transport", "_unread", "_unsent", "lost")
 
     def __init__(self, transport: asyncio.Transport, lines: Lines) -> None:
         self._transport = transport
         self._lines = lines
         self._unsent: asyncio.Future[None] | None = None
         self._unread: asyncio.TimerHandle | None = None
+        self._ignored = 0
         self.lost: Callable[[], object] = _nothing
         """Called when the connection is closed, by either side."""
         lines.handed_over()
         transport.set_protocol(self)
         # Whatever the system doesn't take at once counts as unread, so that at most one chunk is kept.
         transport.set_write_buffer_limits(high=0)
+        if transport.get_write_buffer_size():
+            self.pause_writing()  # the transport may have told HTTP, and tells it once
 
     def send(self, chunk: bytes) -> None:
         self._transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
@@ -333,9 +354,13 @@ class ChunkedAnswer(asyncio.Protocol):
     # --- what the transport tells -----------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        self._transport.pause_reading()
+        self._ignored += len(data)
+        if self._ignored > IGNORED_MOST:
+            self._transport.abort()
 
     def pause_writing(self) -> None:
+        if self._unsent is not None:
+            return
         loop = asyncio.get_running_loop()
         self._unsent = loop.create_future()
         self._unread = loop.call_later(UNREAD_SECONDS, self._transport.abort)

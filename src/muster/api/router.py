@@ -14,7 +14,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from muster.api.access import Access, admitted
+from muster.api.access import Access
+from muster.api.connections import admitted
 from muster.api.context import ApiRequest, Context, FromRequest, Header
 from muster.api.decoders import BodyReader, QueryReader
 from muster.api.problems import NoMethod, NoPath, translate

@@ -117,5 +117,8 @@ class HttpServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._api.close()
+        clock = asyncio.get_running_loop()
+        until = clock.time() + DRAIN_SECONDS
         await super().shutdown(sockets)
-        await self._api.closed(DRAIN_SECONDS)
+        # Agents' streams had the same time as the requests, and get no more after it.
+        await self._api.closed(0.0 if self.force_exit else max(0.0, until - clock.time()))

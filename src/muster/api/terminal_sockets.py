@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 from starlette.types import Message, Receive, Scope, Send
 
-from muster.api.access import Credentials, Permit, admitted
+from muster.api.access import Credentials, Permit
 from muster.api.beats import authorization_of
+from muster.api.connections import admitted
 from muster.api.context import SHUTDOWN, Context
 from muster.api.cookies import Cookies
 from muster.api.middleware import HEADERS

@@ -71,13 +71,15 @@ class HttpProtocol(HttpToolsProtocol):
 
     def leave(self) -> asyncio.Transport | None:
         """Take the connection out of HTTP, in the middle of an answer, and return its transport. None: the
-        connection is lost.
+        connection is lost, or another request waits on it.
 
         uvicorn is told that the connection was lost, so it lets go of the request and of all that it keeps
         for a connection. The caller gives the transport another protocol.
         """
-        if self._joining.is_closing():
+        if self.pipeline or self._joining.is_closing():
             return None
+        self.flow.resume_reading()
+        self._unset_keepalive_if_required()
         transport = self._joining.released()
         self.connection_lost(ConnectionAbortedError("another protocol has the connection now"))
         return transport

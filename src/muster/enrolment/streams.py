@@ -41,8 +41,8 @@ class Stream:
         self._streams = streams
         self._node_id = node_id
         self._listener = listener
-        self._due: float | None = None
-        """When the next line is sent, whether or not there is news. None: the first is still to come."""
+        self._due = 0.0
+        """When the next line is sent, whether or not there is news."""
         self.last_sent: object = None
         self.ended = False
         self.answering = 0
@@ -56,34 +56,45 @@ class Stream:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    async def line(
+    @property
+    def silent(self) -> bool:
+        """Whether a line is due even without news."""
+        return self._streams.now() >= self._due
+
+    async def first(self, look: Callable[[], Awaitable[T]], meaning: Callable[[T], object]) -> T:
+        """Return what the first line says.
+
+        `look` reads what the node should do, and `meaning` returns what of it the node would act on.
+        """
+        found = await look()
+        self._sending(meaning(found))
+        return found
+
+    async def next(
         self,
         look: Callable[[], Awaitable[T]],
         meaning: Callable[[T], object],
-        over: Callable[[bool], Awaitable[bool]],
+        over: Callable[[], Awaitable[bool]],
     ) -> tuple[Cause, T] | None:
         """Wait for the next line and return it with its cause. None: the stream has ended.
 
-        `look` reads what the node should do, and `meaning` what of it the node would act on. `over` says
-        whether there is a reason to end the stream; it is told whether the stream was silent for long.
+        `over` says whether there is a reason to end the stream. It is asked at each wake-up.
         """
-        while self._due is not None:
+        while True:
             await self._listener.wait(max(0.0, self._due - self._streams.now()))
-            silent = self._streams.now() >= self._due
-            if self.ended or await over(silent):
+            silent = self.silent
+            if self.ended or await over():
                 return None
             if not silent and self._defers():
                 continue
             found = await look()
             if silent or meaning(found) != self.last_sent:
-                return self._sending(Cause.ALIVE if silent else Cause.NEWS, found, meaning(found))
-        found = await look()
-        return self._sending(Cause.FIRST, found, meaning(found))
+                self._sending(meaning(found))
+                return Cause.ALIVE if silent else Cause.NEWS, found
 
-    def _sending(self, cause: Cause, found: T, meant: object) -> tuple[Cause, T]:
+    def _sending(self, meant: object) -> None:
         self.last_sent = meant
         self._due = self._streams.next_sign_of_life()
-        return cause, found
 
     def _defers(self) -> bool:
         """Return whether an answer will carry the news. The stream is woken once more after the answer."""
@@ -120,7 +131,7 @@ class Streams:
     def open(self, node_id: NodeId, *unless: str) -> Stream:
         """Open the node's stream and end an earlier one. `unless`: other topics that wake it. The caller
         closes it."""
-        self.end(node_id)
+        self._end_here(node_id)
         listener = self._wakeups.listen((node_topic(node_id), *unless))
         stream = self._open[node_id] = Stream(self, node_id, listener)
         return stream
@@ -130,7 +141,12 @@ class Streams:
             del self._open[node_id]
 
     def end(self, node_id: NodeId) -> None:
-        """End the node's stream here: another connection speaks for the node, or it listens elsewhere."""
+        """End the node's stream, because the node has a new token. Another replica that has the stream is
+        woken, looks at the token again and ends it."""
+        self._end_here(node_id)
+        self._wakeups.notify(node_topic(node_id))
+
+    def _end_here(self, node_id: NodeId) -> None:
         stream = self._open.pop(node_id, None)
         if stream is not None:
             stream.ended = True

@@ -61,6 +61,7 @@ async def enrol(ctx: Ctx, token: CallerToken, body: EnrolRequest) -> Enrolled:
     enrolment = ctx.plane.enrolment
     admitted = await enrolment.apps.enrol(body.app(), template=token.template, actor=token.actor)
     ctx.beats.forget(admitted.node.id)
+    ctx.streams.end(admitted.node.id)
     desired = await enrolment.desired(admitted.node.id)
     return Enrolled(node_id=admitted.node.id, token=admitted.token, desired=Desired.of(desired, ()))
 
