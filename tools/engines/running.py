@@ -266,13 +266,15 @@ class Engine:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def _left(self) -> list[int]:
-        """Processes that were started with our directory on their command line: shims, monitors."""
-        ours = os.fsencode(str(self.root))
+        """Processes that were started with our directory: shims and monitors have it on their command line,
+        the process that keeps the namespaces of a rootless Podman only in its environment."""
+        root = os.fsencode(str(self.root))
+        marks = {"cmdline": root, "environ": b"CONTAINERS_CONF=" + root}
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 with suppress(OSError):
-                    if ours in (entry / "cmdline").read_bytes():
+                    if any(mark in (entry / name).read_bytes() for name, mark in marks.items()):
                         found.append(int(entry.name))
         return found
 
