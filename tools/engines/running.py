@@ -266,8 +266,8 @@ class Engine:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def _left(self) -> list[int]:
-        """Processes that were started with our directory: shims and monitors have it on their command line,
-        the process that keeps the namespaces of a rootless Podman only in its environment."""
+        """Processes that were started with our directory. Shims and monitors have it on their command line.
+        The process that keeps a rootless Podman's namespaces has it only in its environment."""
         root = os.fsencode(str(self.root))
         marks = {"cmdline": root, "environ": b"CONTAINERS_CONF=" + root}
         found = []
