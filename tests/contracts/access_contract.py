@@ -136,6 +136,15 @@ class AccessContract:
             assert await mint_first_admin(access, ids=SystemIds(), now=30.0) is None
             await access.revoke_token(found.id, now=40.0)
 
+    @pytest.mark.parametrize("kind", [TokenKind.SESSION, TokenKind.LOGIN])
+    async def test_a_person_who_signed_in_as_admin_takes_the_place_of_no_admin_token(
+        self, access: AccessStore, kind: TokenKind
+    ) -> None:
+        """Changed rules may give the person no role any more, and then nobody could get in."""
+        await access.add_token(replace(token(), role=Role.ADMIN, kind=kind), secret_hash="hash-1")
+        assert await mint_first_admin(access, ids=SystemIds(), now=20.0) is not None
+        assert await mint_first_admin(access, ids=SystemIds(), now=20.0) is None
+
     async def test_events_tell_of_tokens_once_and_never_of_their_hash(
         self, store: Store, access: AccessStore
     ) -> None:

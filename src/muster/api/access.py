@@ -239,7 +239,8 @@ async def mint(
 async def mint_first_admin(tokens: AccessStore, *, ids: Ids, now: float, actor: str = "") -> str | None:
     """Create an admin token if the store has no valid one, and return its secret, else None.
 
-    Replicas that start together look at the same store and choose the same id, so one of them gets it.
+    An admin's session or login is no such token. Replicas that start together look at the same store and
+    choose the same id, so one of them gets it.
     """
     while True:
         found = await tokens.tokens()
@@ -257,4 +258,9 @@ async def mint_first_admin(tokens: AccessStore, *, ids: Ids, now: float, actor: 
 
 
 def admins(found: Sequence[ApiToken], *, now: float) -> list[ApiToken]:
-    return [token for token in found if token.role is Role.ADMIN and token.valid(now=now)]
+    """Return the valid tokens of admins. Sessions and logins don't count: rules may give them no role now."""
+    return [
+        token
+        for token in found
+        if token.kind is TokenKind.TOKEN and token.role is Role.ADMIN and token.valid(now=now)
+    ]
