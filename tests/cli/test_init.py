@@ -1,6 +1,7 @@
 """`muster init` and `muster service`, as somebody who sets up a machine uses them."""
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from muster.cli import service
 from muster.cli.exits import UsageProblem
+from muster.cli.init import init
 from muster.cli.service import unit_text
 from muster.config import load
 
@@ -84,6 +86,57 @@ def test_a_place_that_cannot_be_written_is_told_and_nothing_is_changed(tmp_path:
     assert [each.name for each in tmp_path.iterdir()] == ["binary.toml"]
     assert muster("init", "-f", "binary.toml", "--yes", within=tmp_path).returncode == 0
     assert (tmp_path / "binary.toml.1").read_bytes() == b"\xff\xfe", "also one that is no text is kept"
+
+
+def test_files_with_similar_names_stay_as_they_are(tmp_path: Path) -> None:
+    for name in ("muster.toml", "muster.toml.new", "muster.toml.1"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "muster.toml.2").symlink_to("lost")
+    assert muster("init", "--yes", within=tmp_path).returncode == 0
+    for name in ("muster.toml.new", "muster.toml.1"):
+        assert (tmp_path / name).read_text() == name
+    assert (tmp_path / "muster.toml.2").is_symlink()
+    assert (tmp_path / "muster.toml.3").read_text() == "muster.toml"
+    assert len(list(tmp_path.iterdir())) == 5, "nothing else is left behind"
+
+
+def test_a_private_file_stays_private_and_so_does_its_copy(tmp_path: Path) -> None:
+    file = tmp_path / "muster.toml"
+    file.touch(mode=0o600)
+    if os.geteuid() == 0:
+        shutil.chown(file, "daemon", "daemon")
+    before = file.stat()
+    assert muster("init", "--yes", within=tmp_path).returncode == 0
+    assert file.stat().st_size > 0
+    for each in (file, tmp_path / "muster.toml.1"):
+        found = each.stat()
+        assert (found.st_mode, found.st_uid, found.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
+def test_a_link_stays_and_the_file_that_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "real.toml").write_text("[installation]\n")
+    (tmp_path / "muster.toml").symlink_to("etc/real.toml")
+    assert muster("init", "--max-nodes", "3", "--yes", within=tmp_path).returncode == 0
+    assert (tmp_path / "muster.toml").is_symlink()
+    assert load(tmp_path / "etc" / "real.toml").max_nodes == 3
+    assert (tmp_path / "etc" / "real.toml.1").read_text() == "[installation]\n"
+
+
+def test_a_file_whose_replacement_fails_at_the_last_step_is_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "muster.toml"
+    file.write_text("[installation]\n")
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "replace", refused)
+    with pytest.raises(UsageProblem, match="nothing was changed"):
+        init(file=file, yes=True)
+    assert file.read_text() == "[installation]\n"
+    assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or sys.platform != "linux", reason="a small disk needs root on Linux")

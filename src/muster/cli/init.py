@@ -1,6 +1,10 @@
 """`muster init`: write a commented muster.toml for this machine, and say what to do next."""
 
+import os
+import shutil
+import stat
 import sys
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +14,7 @@ from muster.cli.options import FILE, Yes
 from muster.cli.output import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 LOCAL = "http://127.0.0.1:8420"
 
@@ -175,30 +179,63 @@ def _present(file: Path) -> bytes | None:
 
 
 def _written(file: Path, text: str, *, replaces: bool) -> Path | None:
-    """Write the file, whole or not at all. Return where the one is that it replaces."""
+    """Write the file, whole or not at all, where links lead. Return where the text is that it replaces."""
     from muster.cli.exits import UsageProblem
 
-    new, kept = file.with_name(f"{file.name}.new"), None
+    kept, target = None, Path(os.path.realpath(file)) if file.is_symlink() else file
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _scratch(target, private=replaces) as new:
             new.write_text(text, encoding="utf-8")
             if replaces:
-                kept = _kept_beside(file)
-            new.replace(file)
-        finally:
-            new.unlink(missing_ok=True)
+                kept = _kept_beside(target)
+                _give_rights(target, new)
+            new.replace(target)
     except OSError as error:
+        if kept is not None:
+            kept.unlink(missing_ok=True)
         raise UsageProblem(f"cannot write {file}: {error.strerror}; nothing was changed") from error
     return kept
 
 
-def _kept_beside(file: Path) -> Path:
+@contextmanager
+def _scratch(target: Path, *, private: bool) -> "Iterator[Path]":
+    """Make a file with a name of its own beside the target. Remove it at the end."""
+    from uuid import uuid4
+
+    new = target.with_name(f".{target.name}.{uuid4().hex}")
+    new.touch(mode=0o600 if private else 0o666, exist_ok=False)
+    try:
+        yield new
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _kept_beside(target: Path) -> Path:
+    """Copy a file beside itself, so that it is in its place at any moment. Return where the copy is."""
     number = 1
-    while (beside := file.with_name(f"{file.name}.{number}")).exists():
-        number += 1
-    file.rename(beside)
+    while True:
+        beside = target.with_name(f"{target.name}.{number}")
+        try:
+            beside.touch(mode=0o600, exist_ok=False)
+            break
+        except FileExistsError:
+            number += 1
+    try:
+        shutil.copyfile(target, beside)
+        _give_rights(target, beside)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
     return beside
+
+
+def _give_rights(source: Path, copy: Path) -> None:
+    """Give a copy the owner and mode of its source. Only root can give files to other users."""
+    there = source.stat()
+    with suppress(PermissionError):
+        os.chown(copy, there.st_uid, there.st_gid)
+    copy.chmod(stat.S_IMODE(there.st_mode))
 
 
 def _told(file: Path, kept: Path | None, *, words: str) -> None:
