@@ -83,7 +83,8 @@ async def test_a_job_that_waits_too_long_is_a_finding_of_the_status(site: Site) 
     seen = await site.client().send(calls.overview())
     found = {finding.id: finding for finding in seen.findings}
     waits = found["jobs_unserved.no_template"]
-    assert waits.text == "2 jobs wait, the oldest for 10 min: no template has its labels."
+    words = "no template has its labels and serves its repository"
+    assert waits.text == f"2 jobs wait, the oldest for 10 min: {words}."
     assert waits.about is not None
     assert (waits.about.kind, waits.about.id) == ("job", "forge-1")
     assert found["job_source.forge.big"].text == "big: the labels x and y were dropped."

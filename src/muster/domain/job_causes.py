@@ -22,8 +22,8 @@ class Unserved(StrEnum):
 
 CAUSES: dict[Unserved, tuple[str, str]] = {
     Unserved.NO_TEMPLATE: (
-        "no template has its labels",
-        "add the labels to a template's runner table, or correct `runs-on`",
+        "no template has its labels and serves its repository",
+        "correct `runs-on`, or the labels or the scope in a template's runner table",
     ),
     Unserved.NOT_ALLOWED: (
         "its repository is not allowed",

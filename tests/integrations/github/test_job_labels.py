@@ -4,6 +4,7 @@ import pytest
 
 from muster.domain.template import UsageClass
 from muster.integrations.github.job_labels import Choice, NoChoice, Offer, choose
+from muster.integrations.github.runners import Scope
 
 SPOT, ON_DEMAND = UsageClass.SPOT, UsageClass.ON_DEMAND
 OFFERS = [
@@ -33,7 +34,7 @@ OFFERS = [
     ],
 )
 def test_labels_choose_a_template_its_size_and_its_usage(labels: list[str], choice: Choice | None) -> None:
-    assert choose(labels, OFFERS) == choice
+    assert choose(labels, "acme/shop", OFFERS) == choice
 
 
 @pytest.mark.parametrize(
@@ -48,11 +49,37 @@ def test_labels_choose_a_template_its_size_and_its_usage(labels: list[str], choi
     ],
 )
 def test_labels_that_name_us_and_fit_nothing_say_why(labels: list[str], says: str) -> None:
-    found = choose(labels, OFFERS)
+    found = choose(labels, "acme/shop", OFFERS)
     assert isinstance(found, NoChoice)
     assert says in found.detail
 
 
 def test_a_size_that_no_template_allows_is_refused_by_name() -> None:
-    found = choose(["muster-linux/16xlarge"], OFFERS[:1])
+    found = choose(["muster-linux/16xlarge"], "acme/shop", OFFERS[:1])
     assert found == NoChoice("linux allows the sizes large, xlarge, not 16xlarge")
+
+
+@pytest.mark.parametrize(
+    ("scope", "repository", "serves"),
+    [
+        ("acme/shop", "acme/shop", True),
+        ("acme/shop", "Acme/Shop", True),
+        ("acme/shop", "acme/other", False),
+        ("acme/shop", "beta/shop", False),
+        ("acme", "Acme/shop", True),
+        ("acme", "beta/acme", False),
+        ("acme", "acme-2/shop", False),
+        ("enterprises/acme", "beta/x", True),
+    ],
+)
+def test_a_template_serves_only_what_its_scope_covers(scope: str, repository: str, serves: bool) -> None:
+    near = Offer(template="near", labels=frozenset({"muster-linux"}), scope=Scope.named(scope))
+    wide = Offer(template="wide", labels=frozenset({"muster-linux", "x64"}))
+    expected = Choice(template="near" if serves else "wide")
+    assert choose(["muster-linux"], repository, [wide, near]) == expected
+
+
+def test_a_job_outside_of_the_scope_of_all_templates_is_told_where_their_runners_are() -> None:
+    offer = Offer(template="linux", labels=frozenset({"muster-linux"}), scope=Scope.named("acme"))
+    found = choose(["muster-linux"], "beta/x", [offer])
+    assert found == NoChoice("linux has its runners at acme, not for beta/x")

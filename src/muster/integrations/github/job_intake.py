@@ -58,9 +58,9 @@ class JobIntake:
     def allows(self, repository: str) -> bool:
         return any(fnmatch.fnmatchcase(repository.lower(), each) for each in self._allowed)
 
-    async def choose(self, labels: Sequence[str]) -> Choice | NoChoice | None:
+    async def choose(self, labels: Sequence[str], repository: str) -> Choice | NoChoice | None:
         """Return the template for labels. None: they name none of ours."""
-        return choose(labels, offers(await self._given.store.templates()))
+        return choose(labels, repository, offers(await self._given.store.templates()))
 
     async def note(self, sightings: Sequence[JobSighting]) -> Sequence[Job]:
         return await self._given.jobs.note(sightings, now=self._given.clock.now())
@@ -76,14 +76,14 @@ class JobIntake:
         return await self._linked(job, choice, operation_id)
 
     async def _provisioned(self, job: Job) -> tuple[Choice, OperationId] | Refusal:
-        choice = await self.choose(job.labels)
-        if not isinstance(choice, Choice):
-            detail = choice.detail if choice is not None else f"labels {', '.join(job.labels)}"
-            return Refusal(cause=Unserved.NO_TEMPLATE, detail=detail)
         if not self.allows(job.repository):
             return Refusal(
                 cause=Unserved.NOT_ALLOWED, detail=f"{job.repository} is not in [github] repositories"
             )
+        choice = await self.choose(job.labels, job.repository)
+        if not isinstance(choice, Choice):
+            detail = choice.detail if choice is not None else f"labels {', '.join(job.labels)}"
+            return Refusal(cause=Unserved.NO_TEMPLATE, detail=detail)
         try:
             if await follows_interruption(self._given, job):
                 choice = replace(choice, usage=(UsageClass.ON_DEMAND,))

@@ -1,4 +1,4 @@
-"""Find the template for the labels of a job. Pure: labels and offers in, a choice or its refusal out.
+"""Find the template for a job. Pure: labels, repository and offers in, a choice or its refusal out.
 
 A label is a name, or a name with options: `muster-linux/xlarge/spot`. An option is a resource class or a
 usage, in any order, each at most once. GitHub ignores the case of labels, and so does this module.
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from muster.domain.template import RESOURCE_CLASSES, Template, UsageClass
+from muster.integrations.github.runners import Scope
 from muster.integrations.github.tables import TEMPLATE
 
 USAGES = {
@@ -26,6 +27,8 @@ class Offer:
     """In lower case."""
     sizes: tuple[str, ...] = ()
     """Resource classes that labels may ask for; empty: any."""
+    scope: Scope | None = None
+    """Where its runners are registered; None: at the job's repository."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,21 +55,23 @@ def offers(templates: Iterable[Template]) -> list[Offer]:
         runner = TEMPLATE.of(template.spec)
         if runner.labels and not runner.scale_set:  # jobs of a scale set come to its listener
             own = frozenset(label.lower() for label in runner.labels)
-            found.append(Offer(template=template.name, labels=own, sizes=runner.sizes))
+            scope = Scope.named(runner.scope) if runner.scope else None
+            found.append(Offer(template=template.name, labels=own, sizes=runner.sizes, scope=scope))
     return found
 
 
-def choose(labels: Sequence[str], offered: Sequence[Offer]) -> Choice | NoChoice | None:
+def choose(labels: Sequence[str], repository: str, offered: Sequence[Offer]) -> Choice | NoChoice | None:
     """Return the template for a job's labels. None: the job is meant for other runners.
 
-    The template must have every label. Of several, the one with the fewest labels is chosen, then by name.
+    The template must have every label, and a scope that covers the repository. Of several, the one with the
+    fewest labels is chosen, then by name.
     """
     wanted = [label.lower() for label in labels]
     if not any(_names(each, offer) for each in wanted for offer in offered):
         return None
     refusals: list[str] = []
     for offer in sorted(offered, key=lambda each: (len(each.labels), each.template)):
-        found = _matched(wanted, offer)
+        found = _matched(wanted, repository, offer)
         if isinstance(found, Choice):
             return found
         if found is not None:
@@ -78,10 +83,13 @@ def _names(label: str, offer: Offer) -> bool:
     return label in offer.labels or label.partition("/")[0] in offer.labels
 
 
-def _matched(wanted: Sequence[str], offer: Offer) -> Choice | NoChoice | None:
-    """Return the choice. None: the template lacks a label. NoChoice: it has them, and an option is wrong."""
+def _matched(wanted: Sequence[str], repository: str, offer: Offer) -> Choice | NoChoice | None:
+    """Return the choice. None: the template lacks a label. NoChoice: it has them, and something else is
+    wrong."""
     if not wanted or not all(_names(each, offer) for each in wanted):
         return None
+    if offer.scope is not None and not offer.scope.covers(repository):
+        return NoChoice(f"{offer.template} has its runners at {offer.scope}, not for {repository}")
     size: str | None = None
     usage: tuple[UsageClass, ...] | None = None
     for label in wanted:

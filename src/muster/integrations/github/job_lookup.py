@@ -83,7 +83,9 @@ class JobLookup:
         found: list[JobSighting] = []
         for run in runs:
             for job in await self._workflows.workflow_jobs(repository, run.run_id):
-                if state_of(job) is not JobState.QUEUED or await self._intake.choose(job.labels) is None:
+                if state_of(job) is not JobState.QUEUED:
+                    continue
+                if await self._intake.choose(job.labels, repository) is None:
                     continue
                 now = self._given.clock.now()
                 seen = sighting(job, repository, JobState.QUEUED, installation_id=self._installation, now=now)

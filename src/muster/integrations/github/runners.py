@@ -124,6 +124,16 @@ class Scope:
             return f"/repos/{self}"
         return f"/{self}" if self.enterprise else f"/orgs/{self.owner}"
 
+    def covers(self, repository: str) -> bool:
+        """Return whether GitHub gives a repository's jobs to runners here.
+
+        It does not say which organisations are of an enterprise, so that is taken to cover all.
+        """
+        if self.enterprise:
+            return True
+        asked = repository if self.repository else repository.partition("/")[0]
+        return asked.lower() == str(self).lower()
+
     def __str__(self) -> str:
         if self.enterprise:
             return f"{ENTERPRISES}/{self.owner}"

@@ -53,7 +53,7 @@ class GitHubHook:
         state = state_of(event.workflow_job, action=event.action)
         if state is None:
             return HookAnswer(status=IGNORED, words="ignored: the job waits for something else than a runner")
-        if await self._intake.choose(event.workflow_job.labels) is None:
+        if await self._intake.choose(event.workflow_job.labels, name) is None:
             return HookAnswer(status=IGNORED, words="ignored: its labels are of no template here")
         now = self._clock.now()
         seen = sighting(event.workflow_job, name, state, installation_id=self._installation, now=now)
