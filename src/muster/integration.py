@@ -131,6 +131,8 @@ class Parts:
     """Periodic work of its own. One replica at a time performs it."""
     standing: Callable[[DutyContext], Sequence[StandingDuties]] = lambda _given: ()
     """Work of its own that goes on without end, such as a long poll. One replica at a time performs each."""
+    outgoing: Sequence[str] = ()
+    """Where it sends events, by the names in the settings."""
     hooks: Callable[[DutyContext], Mapping[str, Hook]] = lambda _given: {}
     """What services elsewhere may tell it, by the name in `POST /hooks/NAME`."""
     observers: Sequence[AfterCommit] = ()

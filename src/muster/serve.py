@@ -346,6 +346,7 @@ class _Parts:
             runtimes=runtimes,
             duties=[part.duties for part in parts],
             standing=[part.standing for part in parts],
+            outgoing=frozenset(name for part in parts for name in part.outgoing),
             hooks=[part.hooks for part in parts],
             federation=next((part.federation for part in parts if part.federation is not None), None),
             sign_in=next((part.sign_in for part in parts if part.sign_in is not None), None),

@@ -244,6 +244,7 @@ async def opened(
         clusters=store.clusters,
         jobs=store.jobs,
         messages=store.messages,
+        outgoing=frozenset({"ops", "chat"}),
         clock=clock,
         ids=ids,
         wakeups=wakeups,

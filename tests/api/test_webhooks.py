@@ -55,3 +55,22 @@ async def test_an_operator_sends_again_or_forgets_and_a_viewer_does_neither(site
     assert len(await operator.send(calls.resend("ops"))) == 2
     with pytest.raises(InvalidRequest):
         await operator.send(calls.resend("ops", ["ops.ev-1"] * 1001))
+
+
+async def test_messages_of_a_webhook_that_is_no_longer_in_the_settings_can_only_be_forgotten(
+    site: Site,
+) -> None:
+    now = site.ports.clock.now()
+    over = undelivered.failed(message(1, webhook="gone"), "it answered 404", now=now, again_at=None)
+    for each in (over, message(2, webhook="gone", now=now)):
+        await site.store.messages.keep_undelivered(each)
+    operator = site.client(Role.OPERATOR)
+    seen = await operator.send(calls.overview())
+    (backlog,) = seen.undelivered
+    assert (backlog.webhook, backlog.waiting, backlog.given_up, backlog.removed) == ("gone", 1, 1, True)
+    assert "webhook_removed.gone" in {each.id for each in seen.findings}
+    with pytest.raises(InvalidRequest, match="no longer in the settings"):
+        await operator.send(calls.resend("gone"))
+    forgotten = await operator.send(calls.forget("gone"))
+    assert [each.id for each in forgotten] == ["gone.ev-1", "gone.ev-2"]
+    assert await operator.send(calls.undelivered(webhook="gone")) == ()

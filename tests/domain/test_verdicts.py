@@ -495,3 +495,7 @@ def test_a_webhook_whose_messages_wait_for_long_or_were_given_up_is_found() -> N
     assert (dropped.code, dropped.over, dropped.happened_at) == ("webhook_dropped", True, NOW - 5.0)
     assert dropped.text == "2 messages of webhook chat were given up, the last 5 s ago."
     assert "muster webhooks resend chat" in dropped.advice
+    removed = replace(backlog(waiting=1, given_up=2, since=edge - 1.0, given_up_at=NOW - 5.0), removed=True)
+    (gone,) = judge(replace(QUIET, undelivered=[removed]))
+    assert gone.text == "Webhook chat is no longer in the settings, and has 3 undelivered messages."
+    assert gone.code == "webhook_removed" and "muster webhooks forget chat" in gone.advice

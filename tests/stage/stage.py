@@ -139,6 +139,7 @@ class Stage:
             clusters=store.clusters,
             jobs=store.jobs,
             messages=store.messages,
+            outgoing=frozenset({"ops", "chat"}),
             clock=clock,
             ids=ids,
             wakeups=wakeups,

@@ -5,7 +5,7 @@ is sent again, and later ones wait behind it. Messages about other things pass.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from muster.domain.events import Draft, Entity, Event, of_installation
@@ -64,6 +64,8 @@ class Backlog:
     """When the last one was given up."""
     problem: str
     """Why the oldest waits; if none waits, why the last was given up."""
+    removed: bool = False
+    """Whether the webhook is no longer in the settings, so that nothing sends its messages."""
 
 
 def type_of(event: Event) -> str:
@@ -135,15 +137,15 @@ def _given_up_at(message: Undelivered) -> float:
     return message.since if message.tried_at is None else message.tried_at
 
 
-def backlogs(messages: Iterable[Undelivered]) -> tuple[Backlog, ...]:
-    """Count the messages of each webhook, by its name."""
+def backlogs(messages: Iterable[Undelivered], *, known: Collection[str]) -> tuple[Backlog, ...]:
+    """Count the messages of each webhook, by its name. `known`: those in the settings."""
     found: dict[str, list[Undelivered]] = {}
     for each in messages:
         found.setdefault(each.webhook, []).append(each)
-    return tuple(_backlog(name, found[name]) for name in sorted(found))
+    return tuple(_backlog(name, found[name], known=name in known) for name in sorted(found))
 
 
-def _backlog(webhook: str, messages: Sequence[Undelivered]) -> Backlog:
+def _backlog(webhook: str, messages: Sequence[Undelivered], *, known: bool) -> Backlog:
     counts = Counter(each.given_up for each in messages)
     oldest = min((each for each in messages if not each.given_up), key=lambda each: each.since, default=None)
     last = max((each for each in messages if each.given_up), key=_given_up_at, default=None)
@@ -155,6 +157,7 @@ def _backlog(webhook: str, messages: Sequence[Undelivered]) -> Backlog:
         oldest_since=None if oldest is None else oldest.since,
         given_up_at=None if last is None else _given_up_at(last),
         problem="" if shown is None else shown.problem,
+        removed=not known,
     )
 
 

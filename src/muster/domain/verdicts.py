@@ -356,6 +356,18 @@ def _leftovers(signs: Observations) -> Iterator[Finding]:
 def _undelivered(backlogs: Sequence[Backlog], now: float) -> Iterator[Finding]:
     for each in backlogs:
         about = About(kind="webhook", id=each.webhook)
+        if each.removed:
+            yield Finding(
+                code="webhook_removed",
+                tone=Tone.WARNING,
+                culprit=Culprit.OPERATOR,
+                text=f"Webhook {each.webhook} is no longer in the settings, and has"
+                f" {counted(each.waiting + each.given_up, 'undelivered message')}.",
+                advice=f"Add it to the settings again, or `muster webhooks forget {each.webhook}`.",
+                about=about,
+                subject=each.webhook,
+            )
+            continue
         if each.oldest_since is not None and now - each.oldest_since > UNDELIVERED:
             waits = f"{counted(each.waiting, 'message')} of webhook {each.webhook}"
             yield Finding(

@@ -187,6 +187,7 @@ ALERTS = (
             "`muster webhooks undelivered` lists them, each with what the receiver answered.",
             "`muster webhooks test NAME` sends a test message.",
             "When the receiver is well, `muster webhooks resend NAME` sends those again that were given up.",
+            "If NAME is no longer in the settings, `muster webhooks forget NAME` forgets its messages.",
         ),
     ),
     Alert(

@@ -128,18 +128,27 @@ class OperatorDesk:
     async def resend(
         self, webhook: str, ids: Sequence[str] = (), *, actor: str = ""
     ) -> Sequence[Undelivered]:
-        """Make undelivered messages of a webhook due at once: those named, or all. Raises NotFound."""
+        """Make undelivered messages of a webhook due at once: those named, or all.
+
+        Raises NotFound, and InvalidRequest for a webhook that is no longer in the settings.
+        """
         now = self._ports.clock.now()
         found = await self._undelivered(webhook, ids)
+        if webhook not in self._ports.outgoing:
+            rule = "is no longer in the settings: add it again, or forget its messages"
+            raise InvalidRequest("webhook", webhook, rule)
         await self._tell(webhook, RESENT, found, now=now, actor=actor)
         return await self._written([(each, undelivered.sent_again(each, now=now)) for each in found], now)
 
     async def forget(
         self, webhook: str, ids: Sequence[str] = (), *, actor: str = ""
     ) -> Sequence[Undelivered]:
-        """Forget messages that were given up: those named, or all of the webhook. Raises NotFound."""
+        """Forget messages that were given up: those named, or all. Raises NotFound.
+
+        Of a webhook that is no longer in the settings, also those that wait.
+        """
         now = self._ports.clock.now()
-        found = await self._undelivered(webhook, ids, given_up=True)
+        found = await self._undelivered(webhook, ids, given_up=webhook in self._ports.outgoing)
         await self._tell(webhook, FORGOTTEN, found, now=now, actor=actor)
         return await self._written([(each, None) for each in found], now)
 

@@ -102,7 +102,10 @@ class OverviewReader:
         jobs = await self.jobs()
         running = await self._nodes(NodeState.RUNNING)
         failed_nodes = await self._nodes(NodeState.FAILED)
-        behind = backlogs(await self._ports.messages.undelivered(webhook=None, limit=LISTED_MOST))
+        behind = backlogs(
+            await self._ports.messages.undelivered(webhook=None, limit=LISTED_MOST),
+            known=self._ports.outgoing,
+        )
         changed = changes(await store.changes(since=now - DAY, limit=CHANGES_MOST))
         waits = Counted(
             groups=waiting(open_now, paused=paused, now=now), more=len(open_now) == OPERATIONS_MOST

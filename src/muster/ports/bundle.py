@@ -65,6 +65,8 @@ class Ports:
     """Periodic work of integrations."""
     standing: Sequence[Callable[[DutyContext], Sequence[StandingDuties]]] = ()
     """Work of integrations that goes on without end."""
+    outgoing: frozenset[str] = frozenset()
+    """Where integrations send events, by name. Messages of a name that is not here can only be forgotten."""
     hooks: Sequence[Callable[[DutyContext], Mapping[str, Hook]]] = ()
     """What services elsewhere may tell integrations, by name."""
     federation: Federation | None = None

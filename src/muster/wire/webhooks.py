@@ -77,3 +77,5 @@ class Backlog(Shape):
     """When the last one was given up."""
     problem: str
     """Why the oldest waits; if none waits, why the last was given up."""
+    removed: bool = False
+    """Whether the webhook is no longer in the settings, so that nothing sends its messages."""

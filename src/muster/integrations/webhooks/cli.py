@@ -187,7 +187,8 @@ def _troubles() -> "Sequence[str]":
     except MusterError:
         return ()
     return [
-        f"{each.webhook}: {each.waiting} waiting, {each.given_up} given up: `muster webhooks undelivered`"
+        f"{each.webhook}{' (no longer in the settings)' if each.removed else ''}: {each.waiting} waiting,"
+        f" {each.given_up} given up: `muster webhooks undelivered`"
         for each in behind
     ]
 

@@ -23,7 +23,10 @@ class OutgoingWebhooks(Integration):
             return Parts()
         from muster.integrations.webhooks.follower import Webhooks
 
-        return Parts(standing=lambda given: (Webhooks(given, webhooks, site.urls[0].rstrip("/")),))
+        return Parts(
+            standing=lambda given: (Webhooks(given, webhooks, site.urls[0].rstrip("/")),),
+            outgoing=[each.name for each in webhooks],
+        )
 
 
 INTEGRATION = OutgoingWebhooks()
