@@ -121,6 +121,8 @@ def _terminal(number: int, address: str) -> DeviceRequest:
         (["a", "b", "b", "b"], "c", 3, [1, 2]),
         (["10.0.0.9", "2001:db8::1", "2001:db8::2"], "10.0.0.8", 3, [1]),
         (["2001:db8:0:1::1", "2001:db8:0:2::1", "10.0.0.9"], "::ffff:10.0.0.9", 3, [2]),
+        (["10.0.0.9", "2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:3::1"], "2001:db8:0:4::1", 4, [1]),
+        (["2001:db8:0:9::1", "2001:db8:0:1::1", "2001:db8:0:1::2"], "2001:db8:0:1::3", 3, [1]),
         (["fe80::1%eth0", "b", "fe80::2%eth1"], "c", 3, [0]),
         ([], "a", 0, []),
     ],
@@ -131,3 +133,12 @@ def test_the_oldest_terminal_of_the_network_that_asks_most_makes_room(
     known = [_terminal(number, address) for number, address in enumerate(waiting)]
     found = displaced(known[::-1], _terminal(99, asks), most=most)
     assert [each.user_code for each in found] == [f"code-{number}" for number in gone]
+
+
+def test_a_flood_from_all_networks_of_one_site_displaces_no_terminal_of_another() -> None:
+    waiting = [_terminal(0, "2001:db8:ffff::1")]
+    for number in range(1, 60):
+        asks = _terminal(number, f"2001:db8:0:{number:x}::1")
+        gone = displaced(waiting, asks, most=20)
+        waiting = [each for each in waiting if each not in gone] + [asks]
+    assert len(waiting) == 20 and waiting[0].user_code == "code-0"

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from ipaddress import IPv4Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
@@ -143,27 +143,35 @@ def displaced(
 ) -> Sequence[DeviceRequest]:
     """Return who must make room, so that `most` wait together with a new request.
 
-    Each time it is the oldest one of the network that asks most, so a flood displaces itself alone.
+    Each time it is the oldest one of the network that asks most. A site's network counts first, and then the
+    network of one caller in it. So a flood from one site displaces itself alone, a wider one also others.
     """
     left = sorted(waiting, key=lambda each: each.created_at)
+    networks = {each.user_code: _networks(each.address) for each in (*left, request)}
     gone = []
     while left and len(left) >= most:
-        asked = Counter(_network(each.address) for each in (*left, request))
-        goes = max(left, key=lambda each: asked[_network(each.address)])  # the first of equals: the oldest
+        asked = Counter(network for each in (*left, request) for network in set(networks[each.user_code]))
+        # The first of equals: the oldest.
+        goes = max(left, key=lambda each: tuple(asked[network] for network in networks[each.user_code]))
         left.remove(goes)
         gone.append(goes)
     return gone
 
 
-def _network(address: str) -> str:
-    """Return what one caller may have for itself: an IPv4 address, or 64 bits of an IPv6 one."""
+def _networks(address: str) -> tuple[str, str]:
+    """Return what one site may have for itself, then what one caller may: 48 and 64 bits of an IPv6 address.
+
+    An IPv4 address is both.
+    """
     try:
         known = ip_address(address.partition("%")[0])
     except ValueError:
-        return address
-    if isinstance(known, IPv4Address):
-        return str(known)
-    return str(known.ipv4_mapped or IPv6Network((known, 64), strict=False))
+        return address, address
+    if isinstance(known, IPv6Address) and known.ipv4_mapped is None:
+        site, caller = (str(IPv6Network((known, bits), strict=False)) for bits in (48, 64))
+        return site, caller
+    alone = str(known if isinstance(known, IPv4Address) else known.ipv4_mapped)
+    return alone, alone
 
 
 def hashed(secret: str) -> str:
