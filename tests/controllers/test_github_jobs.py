@@ -197,6 +197,21 @@ def test_a_forged_or_unreadable_delivery_changes_nothing() -> None:
     play(scenario)
 
 
+def test_a_job_outside_of_its_template_s_scope_gets_no_machine_and_says_why() -> None:
+    async def scenario(stage: Stage) -> None:
+        runner = {"labels": ["muster-linux"], "scope": "beta"}
+        shop = await Shop.opened(stage, tables={"runner": runner})
+        queued = shop.queue()
+        words = f"has its runners at beta, not for {REPOSITORY}"
+        assert words in (await shop.said(queued))[1]
+        job = await shop.job(queued)
+        assert job.unserved is Unserved.NO_TEMPLATE and words in job.detail
+        await stage.pass_time(60.0)
+        assert await shop.provisions() == 0
+
+    play(scenario)
+
+
 def test_jobs_that_are_not_ours_old_or_not_allowed_get_no_machine_and_say_why() -> None:
     async def scenario(stage: Stage) -> None:
         shop = await Shop.opened(stage)
