@@ -23,6 +23,7 @@ RESENT, FORGOTTEN = "webhook_resent", "webhook_forgotten"
 NEVER_SENT = (DROPPED, RESENT, FORGOTTEN)
 """No message is sent of these: the receiver could refuse it, which makes the next such event, for ever."""
 BEHIND = "an earlier message about the same thing waits"
+ASKED_TO_WAIT = "the receiver asked for a pause"
 _ENDS = tuple(status.value for status in ENDED)
 
 
@@ -99,6 +100,11 @@ def failed(message: Undelivered, problem: str, *, now: float, again_at: float | 
         due_at=None if over else again_at,
         problem=f"{problem}; it was tried for a day" if over and again_at is not None else problem,
     )
+
+
+def postponed(message: Undelivered, *, until: float) -> Undelivered:
+    """Return the message while its receiver wants none: it is not tried."""
+    return replace(message, version=message.version + 1, due_at=until, problem=ASKED_TO_WAIT)
 
 
 def sent_again(message: Undelivered, *, now: float) -> Undelivered:

@@ -294,3 +294,61 @@ async def test_the_pruner_forgets_what_is_older_than_a_week_also_of_a_webhook_th
     await Pruner(stage.ports, Settings()).reconcile()
     found = await stage.store.messages.undelivered(webhook=None, limit=10)
     assert [each.event.id for each in found] == ["ev-3"]
+
+
+@staged
+async def test_a_receiver_that_asks_for_a_pause_gets_nothing_until_then_and_then_all_in_order(
+    stage: Stage,
+) -> None:
+    inbox = Inbox()
+    inbox.refuses = lambda _detail: NotDelivered("it answered 429", passing=True, retry_after=600.0)
+    await follows(stage, inbox)
+    said = [f"{thing}{number}" for number in (1, 2) for thing in "abcdefghijklmnopqrst"]
+    await happen(stage, *said)
+    await stage.pass_time(5.0)
+    first = len(inbox.tries)
+    assert 1 <= first <= follower.AT_ONCE
+    for number in range(3, 8):
+        await happen(stage, f"a{number}", f"z{number}")
+        await stage.pass_time(110.0)
+    assert len(inbox.tries) == first
+    inbox.refuses = lambda _detail: None
+    await stage.pass_time(120.0)
+    assert len(inbox.taken) == len(said) + 10 and await kept(stage) == {}
+    for thing in "abtz":
+        mine = [each for each in inbox.taken if each[0] == thing]
+        assert mine == sorted(mine)
+
+
+@staged
+async def test_a_message_that_is_refused_beside_healthy_traffic_keeps_its_pauses(stage: Stage) -> None:
+    inbox = Inbox()
+    inbox.refuses = lambda detail: AWAY if detail == "p1" else None
+    await follows(stage, inbox)
+    await happen(stage, "p1")
+    await stage.pass_time(follower.PAUSE_MOST * 4)
+    before = len(inbox.tries)
+    for _ in range(20):
+        await happen(stage, "b1")
+        await stage.pass_time(follower.AWAY + 10.0)
+    assert inbox.taken == ["b1"] * 20
+    assert inbox.tries[before:].count("p1") <= 6, "four pauses of about ten minutes, and one for the start"
+
+
+@staged
+async def test_a_follower_that_begins_while_the_receiver_is_away_sends_all_at_once_when_it_is_back(
+    stage: Stage,
+) -> None:
+    inbox = Inbox()
+    inbox.refuses = lambda _detail: AWAY
+    end = await follows(stage, inbox)
+    said = [f"{thing}1" for thing in "abcdefgh"]
+    await happen(stage, *said)
+    await stage.pass_time(2 * HOUR)
+    end()
+    await follows(stage, inbox)
+    await stage.pass_time(follower.AWAY + 10.0)
+    inbox.refuses = lambda _detail: None
+    await happen(stage, "z1")
+    await stage.pass_time(10.0)
+    assert sorted(inbox.taken) == [*said, "z1"]

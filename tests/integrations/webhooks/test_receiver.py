@@ -54,7 +54,8 @@ async def test_a_receiver_that_never_answers_is_given_up_in_time(monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("status", "passing"), [(302, False), (400, False), (404, False), (408, True), (429, True), (500, True)]
+    ("status", "passing"),
+    [(302, False), (400, False), (404, False), (408, True), (429, True), (500, True), (503, True)],
 )
 async def test_an_answer_says_whether_the_same_message_may_be_taken_later(status: int, passing: bool) -> None:
     transport = httpx.MockTransport(lambda _request: httpx.Response(status, headers={"Retry-After": "7"}))
@@ -62,7 +63,7 @@ async def test_an_answer_says_whether_the_same_message_may_be_taken_later(status
     with pytest.raises(NotDelivered) as refused:
         await asked.send("ev-1", b"{}", now=1.0)
     assert refused.value.passing is passing
-    assert refused.value.retry_after == (0.0 if status == 302 else 7.0)
+    assert refused.value.retry_after == (7.0 if status in {429, 503} else 0.0)
     await asked.close()
 
 

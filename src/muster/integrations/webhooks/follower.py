@@ -70,9 +70,11 @@ class Follower:
         self._duty = f"webhook {webhook.name}"
         self._url = url
         self._failing_since: float | None = None
-        """When a message was not taken, if none was taken since."""
+        """When the first try of a message failed, or this follower began, if none was taken since."""
         self._woken_at = 0.0
         """When the receiver came back."""
+        self._paused_until = 0.0
+        """Until then the receiver wants no message."""
         self._warned = False
 
     async def perform(self, held: Held) -> None:
@@ -82,6 +84,7 @@ class Follower:
             raise NotDelivered(str(error), passing=True) from error
         try:
             after = await self._start()
+            self._failing_since = self._clock.now()
             logger.info("a webhook follows the feed from here", extra={"duty": self._duty})
             await _together([self._follow(receiver, after, held), self._repeat(receiver, held)])
         except Conflict:
@@ -125,8 +128,8 @@ class Follower:
             after = page.next
 
     async def _page(self, after: Cursor, room: int) -> Page[Event] | None:
-        """Return the next events, no more than may wait; None: there is no room, or no event."""
-        if room <= 0:
+        """Return the next events, no more than may wait; None: there is no room, no event, or a pause."""
+        if room <= 0 or self._paused():
             return None
         page = await self._store.events(after=after, limit=min(PAGE, room))
         return page if page.items else None
@@ -173,6 +176,7 @@ class Follower:
                 logger.info("no message waits any more", extra={"duty": self._duty})
                 self._warned = False
             due = undelivered.due(kept, now=self._clock.now(), woken_at=self._woken_at)
+            due = [] if self._paused() else due
             await _together(self._send_again(receiver, each, slots) for each in due)
             if not due:
                 await self._clock.sleep(LOOK_EVERY)
@@ -205,6 +209,8 @@ class Follower:
         self, receiver: Receiver, message: Undelivered, operation: Operation | None
     ) -> Undelivered | None:
         """Send the message once. None: it was taken; else the message as it is after this try."""
+        if self._paused():
+            return undelivered.postponed(message, until=self._paused_until)
         event = message.event
         body = messages.body_of(self._webhook.form, event, operation, url=self._url, now=self._clock.now())
         try:
@@ -212,15 +218,20 @@ class Follower:
         except NotDelivered as error:
             now, again_at = self._clock.now(), None
             if error.passing:
-                self._failed(error, now)
+                self._failed(error, now, first=message.tries == 0)
                 pause = backoff(message.tries, first=PAUSE, most=PAUSE_MOST)
                 again_at = now + max(spread(pause, self._given.ids.jitter()), error.retry_after)
             return undelivered.failed(message, str(error), now=now, again_at=again_at)
         self._taken()
         return None
 
-    def _failed(self, error: NotDelivered, now: float) -> None:
-        if self._failing_since is None:
+    def _paused(self) -> bool:
+        return self._clock.now() < self._paused_until
+
+    def _failed(self, error: NotDelivered, now: float, *, first: bool) -> None:
+        """Note a failure. `first`: of a new message. An old one says nothing of the others."""
+        self._paused_until = max(self._paused_until, now + error.retry_after)
+        if first and self._failing_since is None:
             self._failing_since = now
         if not self._warned:
             logger.warning(

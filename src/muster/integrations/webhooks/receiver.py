@@ -38,10 +38,15 @@ ANSWER_WITHIN = 15.0
 RETRY_AFTER_MOST = 3600.0
 _LATER = (408, 425, 429)
 _SERVER_ERROR = 500
+_BUSY = (429, 503)
+"""Their `Retry-After` is about the whole receiver."""
 
 
 class NotDelivered(ProviderError):
-    """The receiver did not take a message. `passing`: it may take the same message later."""
+    """The receiver did not take a message. `passing`: it may take the same message later.
+
+    `retry_after`: seconds for which it wants no message at all.
+    """
 
     def __init__(self, why: str, *, passing: bool, retry_after: float = 0.0) -> None:
         super().__init__(why)
@@ -91,5 +96,5 @@ def _refusal(host: str, response: httpx.Response) -> NotDelivered:
         return NotDelivered(why, passing=False)
     passing = status in _LATER or status >= _SERVER_ERROR
     wait = response.headers.get("Retry-After", "")
-    seconds = min(float(wait), RETRY_AFTER_MOST) if wait.isdecimal() else 0.0
+    seconds = min(float(wait), RETRY_AFTER_MOST) if status in _BUSY and wait.isdecimal() else 0.0
     return NotDelivered(f"{host} answered {status}", passing=passing, retry_after=seconds)
