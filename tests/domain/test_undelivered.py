@@ -41,8 +41,10 @@ def test_of_each_thing_the_first_that_is_not_given_up_goes_first_in_any_order_of
     assert due(second, other, first) == ["ev-9", "ev-11"]
     assert due(second, replace(first, due_at=NOW + 1)) == [], "the second waits behind the first"
     assert due(second, replace(first, due_at=None)) == ["ev-10"]
-    by_version = message(12, version=1)
-    assert due(first, by_version) == ["ev-12"], "the version says which is first, not the time"
+    anew = message(12, version=1)
+    assert due(anew, first) == ["ev-9"], "the place in the feed says which is first: versions begin anew"
+    early = replace(second, event=replace(second.event, at=NOW - 60))
+    assert due(early, first) == ["ev-9"], "clocks of replicas differ"
 
 
 def test_when_the_receiver_is_back_what_was_tried_before_is_due() -> None:

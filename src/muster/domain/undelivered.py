@@ -124,13 +124,29 @@ def due(messages: Sequence[Undelivered], *, now: float, woken_at: float = 0.0) -
     return [each for each in firsts.values() if _is_due(each, now, woken_at)]
 
 
-def _place(message: Undelivered) -> tuple[int, float, str]:
-    return message.event.version, message.event.at, message.id
+def _place(message: Undelivered) -> tuple[int, ...]:
+    """Return the place in the feed: the numbers of the event's id. Of one thing, they only grow."""
+    return tuple(int(part) for part in message.event.id.split("-") if part.isdecimal())
 
 
 def _is_due(message: Undelivered, now: float, woken_at: float) -> bool:
     woken = message.tried_at is not None and message.tried_at < woken_at
     return woken or (message.due_at is not None and message.due_at <= now)
+
+
+def crowding(messages: Iterable[Undelivered], most: int) -> list[Undelivered]:
+    """Return the first waiting messages of each thing, without its last `most`."""
+    things: dict[tuple[Entity, str], list[Undelivered]] = {}
+    for each in sorted(messages, key=_place):
+        if not each.given_up:
+            things.setdefault(each.about, []).append(each)
+    return [each for some in things.values() for each in some[: max(0, len(some) - most)]]
+
+
+def crowded_out(message: Undelivered) -> Undelivered:
+    """Return the message given up, so that others find room."""
+    problem = f"{message.problem}; too many later messages about the same thing waited"
+    return replace(message, version=message.version + 1, due_at=None, problem=problem)
 
 
 def beyond(messages: Iterable[Undelivered], most: int) -> list[Undelivered]:

@@ -352,3 +352,29 @@ async def test_a_follower_that_begins_while_the_receiver_is_away_sends_all_at_on
     await happen(stage, "z1")
     await stage.pass_time(10.0)
     assert sorted(inbox.taken) == [*said, "z1"]
+
+
+@staged
+async def test_one_thing_whose_messages_are_never_taken_leaves_room_for_others(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "WAITING_MOST", 8)
+    monkeypatch.setattr(follower, "OF_ONE_THING", 3)
+    inbox = Inbox()
+    inbox.refuses = lambda detail: AWAY if detail[0] == "a" else None
+    await follows(stage, inbox)
+    said = [f"a{number:02}" for number in range(1, 15)]
+    await happen(stage, *said, "b1", "c1")
+    await stage.pass_time(60.0)
+    assert sorted(inbox.taken) == ["b1", "c1"]
+    found = await kept(stage)
+    over = sorted(name for name, each in found.items() if each.given_up)
+    waits = sorted(name for name, each in found.items() if not each.given_up)
+    assert over + waits == said and 3 <= len(waits) < 8, "the first are given up, and none is lost"
+    assert found["a01"].problem == (
+        "127.0.0.1 answered 500; too many later messages about the same thing waited"
+    )
+    assert len(await stage.events(name="webhook_dropped")) == len(over)
+    inbox.refuses = lambda _detail: None
+    await stage.pass_time(2 * follower.PAUSE_MOST)
+    assert inbox.taken[2:] == waits, "in order"

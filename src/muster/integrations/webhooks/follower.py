@@ -31,6 +31,8 @@ AT_ONCE = 8
 PAUSE, PAUSE_MOST = 2.0, 600.0
 WAITING_MOST = 200
 """Messages of one webhook that may wait. While so many do, its feed is not read on: so nothing is lost."""
+OF_ONE_THING = 50
+"""Messages about one thing that wait on when the list is full. Its first ones are given up then."""
 GIVEN_UP_MOST = 200
 """Messages of one webhook that were given up and can be sent again. The oldest are forgotten first."""
 AWAY = 60.0
@@ -112,6 +114,9 @@ class Follower:
             waiting = [each for each in kept if not each.given_up]
             for each in undelivered.beyond(kept, GIVEN_UP_MOST):
                 await self._write(each, None)
+            if len(waiting) >= WAITING_MOST:
+                for each in undelivered.crowding(waiting, OF_ONE_THING):
+                    await self._write(each, undelivered.crowded_out(each))
             try:
                 page = await self._page(after, WAITING_MOST - len(waiting))
             except CursorLost:
