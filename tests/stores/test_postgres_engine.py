@@ -8,6 +8,7 @@ import pytest
 
 from muster.stores.sql import SqlStore
 from muster.stores.sql.postgres.bridge import bridged, in_thread, is_bridged, pause, wait_for
+from muster.stores.sql.postgres.loop_engine import LoopEngine
 from muster.stores.sql.postgres.store import open_postgres
 from muster.stores.sql.tx import Tx
 from tests.stores import postgres
@@ -101,3 +102,20 @@ async def test_the_write_of_a_caller_that_went_away_stands(store: SqlStore) -> N
         return int(tx.execute("SELECT max_nodes FROM installation FOR UPDATE")[0][0])
 
     assert await store._engine.write(after) == 77, "it waited for the row of the one that went away"
+
+
+def test_connections_outlive_a_loop_that_ends_when_it_begins_to_look_after_them() -> None:
+    """As loops of tests do that share a store: under load, each look came when a test was just over."""
+    store = open_postgres(postgres.fresh(), ids=CountingIds())
+    engine = store._engine
+    assert isinstance(engine, LoopEngine)
+
+    async def used() -> None:
+        async with asyncio.timeout(30):
+            await store.installation()
+        engine._points._look_after(asyncio.get_running_loop())
+
+    for _ in range(3):
+        asyncio.run(used())
+        assert len(engine._points._idle) == len(engine._points._runners)
+    asyncio.run(store.close())

@@ -70,7 +70,9 @@ class _RunnerPool:
         self._first: deque[Job] = deque()
         self._usual: deque[Job] = deque()
         self._lists: deque[Job] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], LoopRunner] = {}
+        self._resting: list[LoopRunner] = []
+        """Those that could not work, and ask again soon."""
         self._threads = ThreadPoolExecutor(len(runners), "muster-store-lists")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._scheduled = False
@@ -87,6 +89,7 @@ class _RunnerPool:
         lane = self._lists if threaded else self._first if first else self._usual
         lane.append(Job(work, answer, loop.time()))
         if loop is not self._loop:
+            self._take_back()
             self._loop, self._scheduled = loop, False
             loop.call_later(IDLE, self._look_after, loop)
         if not self._scheduled:
@@ -108,8 +111,24 @@ class _RunnerPool:
 
     def _start(self, runner: LoopRunner) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(runner))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = runner
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Keep a runner whose task was cancelled: it was asked nothing yet."""
+        runner = self._tasks.pop(task, None)
+        if runner is not None and task.cancelled():
+            self._idle.append(runner)
+
+    def _take_back(self) -> None:
+        """Take back the runners of a loop that is closed, as when tests share a store: it wakes none."""
+        if self._loop is None or not self._loop.is_closed():
+            return
+        for runner in self._tasks.values():
+            runner.close()  # it may stand still in the middle of a statement
+        self._idle += [*self._tasks.values(), *self._resting]
+        self._tasks.clear()
+        self._resting.clear()
 
     async def _serve(self, runner: LoopRunner) -> None:
         """Work until nothing waits."""
@@ -132,7 +151,13 @@ class _RunnerPool:
             self._deliver(batch, *ends)
         # It can't work at present: others do, and it asks again.
         self._begin()
-        asyncio.get_running_loop().call_later(NOT_READY, self._start, runner)
+        self._resting.append(runner)
+        asyncio.get_running_loop().call_later(NOT_READY, self._start_again, runner)
+
+    def _start_again(self, runner: LoopRunner) -> None:
+        if runner in self._resting:
+            self._resting.remove(runner)
+            self._start(runner)
 
     async def _is_ready(self, runner: LoopRunner) -> bool:
         try:
@@ -171,6 +196,7 @@ class _RunnerPool:
         if self._closed:
             return
         self._closed = True
+        self._take_back()
         while self._waiting or self._tasks:
             self._begin()
             await (asyncio.wait(self._tasks) if self._tasks else asyncio.sleep(NOT_READY))
