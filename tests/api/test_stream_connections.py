@@ -71,7 +71,7 @@ async def test_agents_that_never_read_a_long_first_line_are_dropped(
     _, admitted = await _joined(site)
     before = site.lines.count
     async with AsyncExitStack() as stack:
-        for _ in range(2):  # the second ends the first, which nobody reads either
+        for _ in range(2):  # the second ends the first, and no client reads either
             ear = await stack.enter_async_context(listening(site, admitted["token"], buffer=4096))
             await ear.head()
         await _ended(site, before)

@@ -74,3 +74,17 @@ async def test_messages_of_a_webhook_that_is_no_longer_in_the_settings_can_only_
     forgotten = await operator.send(calls.forget("gone"))
     assert [each.id for each in forgotten] == ["gone.ev-1", "gone.ev-2"]
     assert await operator.send(calls.undelivered(webhook="gone")) == ()
+
+
+async def test_an_empty_choice_is_no_choice_of_all(site: Site) -> None:
+    await keep(site)
+    http = site.http(site.secrets[Role.OPERATOR])
+    bad: list[dict[str, object]] = [{"ids": []}, {"ids": [""], "webhook": ""}, {"webhook": "x" * 3000}]
+    for verb in ("resend", "forget"):
+        for wrong in bad:
+            refused = await http.post(f"/api/v1/webhooks/{verb}", json={"webhook": "ops", **wrong})
+            assert refused.status_code == 422, refused.text
+    assert len(await site.client(Role.VIEWER).send(calls.undelivered())) == 3
+    for wrong_name in ("", "x" * 3000):
+        asked = await http.get("/api/v1/webhooks/undelivered", params={"webhook": wrong_name})
+        assert asked.status_code == 422

@@ -140,7 +140,7 @@ class AccessContract:
     async def test_a_person_who_signed_in_as_admin_takes_the_place_of_no_admin_token(
         self, access: AccessStore, kind: TokenKind
     ) -> None:
-        """Changed rules may give the person no role any more, and then nobody could get in."""
+        """Changed rules may give the person no role any more, and then no person could get in."""
         await access.add_token(replace(token(), role=Role.ADMIN, kind=kind), secret_hash="hash-1")
         assert await mint_first_admin(access, ids=SystemIds(), now=20.0) is not None
         assert await mint_first_admin(access, ids=SystemIds(), now=20.0) is None

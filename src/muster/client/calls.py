@@ -431,15 +431,15 @@ def undelivered(*, webhook: str | None = None) -> Call[tuple[Undelivered, ...]]:
     return _get("/webhooks/undelivered", _items_of(Page[Undelivered]), webhook=webhook)
 
 
-def resend(webhook: str, ids: Sequence[str] = ()) -> Call[tuple[Undelivered, ...]]:
+def resend(webhook: str, ids: Sequence[str] | None = None) -> Call[tuple[Undelivered, ...]]:
     """Send undelivered messages again: those named, or all of the webhook."""
-    body = MessagesRequest(webhook=webhook, ids=tuple(ids))
+    body = MessagesRequest(webhook=webhook, ids=None if ids is None else tuple(ids))
     return _post("/webhooks/resend", _items_of(Page[Undelivered]), body)
 
 
-def forget(webhook: str, ids: Sequence[str] = ()) -> Call[tuple[Undelivered, ...]]:
+def forget(webhook: str, ids: Sequence[str] | None = None) -> Call[tuple[Undelivered, ...]]:
     """Forget messages that were given up: those named, or all of the webhook."""
-    body = MessagesRequest(webhook=webhook, ids=tuple(ids))
+    body = MessagesRequest(webhook=webhook, ids=None if ids is None else tuple(ids))
     return _post("/webhooks/forget", _items_of(Page[Undelivered]), body)
 
 

@@ -123,4 +123,4 @@ class PoolKeeper:
         try:
             await self._store.apply(change)
         except Conflict:
-            return  # the node moved: another writer claimed or condemned it
+            return  # another writer claimed or condemned the node

@@ -126,7 +126,7 @@ class OperatorDesk:
         await self._ports.access.unacknowledge(finding_id, now=self._ports.clock.now(), actor=actor)
 
     async def resend(
-        self, webhook: str, ids: Sequence[str] = (), *, actor: str = ""
+        self, webhook: str, ids: Sequence[str] | None = None, *, actor: str = ""
     ) -> Sequence[Undelivered]:
         """Make undelivered messages of a webhook due at once: those named, or all.
 
@@ -141,7 +141,7 @@ class OperatorDesk:
         return await self._written([(each, undelivered.sent_again(each, now=now)) for each in found], now)
 
     async def forget(
-        self, webhook: str, ids: Sequence[str] = (), *, actor: str = ""
+        self, webhook: str, ids: Sequence[str] | None = None, *, actor: str = ""
     ) -> Sequence[Undelivered]:
         """Forget messages that were given up: those named, or all. Raises NotFound.
 
@@ -153,15 +153,15 @@ class OperatorDesk:
         return await self._written([(each, None) for each in found], now)
 
     async def _undelivered(
-        self, webhook: str, ids: Sequence[str], *, given_up: bool = False
+        self, webhook: str, ids: Sequence[str] | None, *, given_up: bool = False
     ) -> Sequence[Undelivered]:
         """Return the messages named, or all; `given_up`: of those alone."""
         found = await self._ports.messages.undelivered(webhook=webhook, limit=LISTED_MOST)
         kept = {each.id: each for each in found if each.given_up or not given_up}
-        missing = next((each for each in ids if each not in kept), None if kept else webhook)
+        missing = next((each for each in ids or () if each not in kept), None if kept else webhook)
         if missing is not None:
             raise NotFound("message that was given up" if given_up else "undelivered message", missing)
-        return [kept[each] for each in dict.fromkeys(ids or kept)]
+        return [kept[each] for each in dict.fromkeys(kept if ids is None else ids)]
 
     async def _tell(
         self, webhook: str, name: str, messages: Sequence[Undelivered], *, now: float, actor: str

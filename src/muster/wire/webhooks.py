@@ -4,16 +4,18 @@ from typing import Annotated, Self
 
 from msgspec import Meta
 
+from muster.domain import checks
 from muster.domain import undelivered as domain
 from muster.wire.base import EXAMPLE_TIME, Query, Shape, Time, convert
 from muster.wire.events import Event
 
 IDS_MOST = 1000
+Name = Annotated[str, Meta(min_length=1, max_length=checks.NAME_MAX)]
 
 
 class UndeliveredQuery(Query):
-    webhook: str | None = None
-    """None: of all webhooks."""
+    webhook: Name | None = None
+    """Without it: of all webhooks."""
 
 
 class Undelivered(Shape):
@@ -60,9 +62,9 @@ class MessagesRequest(Shape):
 
     EXAMPLE = {"webhook": "chat", "ids": ["chat.ev-17"]}
 
-    webhook: str
-    ids: Annotated[tuple[str, ...], Meta(max_length=IDS_MOST)] = ()
-    """None: all of the webhook."""
+    webhook: Name
+    ids: Annotated[tuple[str, ...], Meta(min_length=1, max_length=IDS_MOST)] | None = None
+    """Without it: all of the webhook. An empty list is refused: an empty choice must not mean all."""
 
 
 class Backlog(Shape):

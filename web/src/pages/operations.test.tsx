@@ -107,7 +107,7 @@ test("a run shows its own commands, not those of an earlier run of the same name
   expect(screen.queryByText("theirs")).toBeNull();
 });
 
-test("an operation that was cancelled says by whom, and is no failure", async () => {
+test("an operation that was cancelled says who did it, and is no failure", async () => {
   const error = { code: "operation_cancelled", reason: "cancelled", message: "the provision was cancelled" };
   const over = operation({
     operation_id: "op-1",

@@ -83,7 +83,7 @@ export function Subject({ event }: { event: FeedEvent }) {
   );
 }
 
-/** What it changed, and by whom. */
+/** What it changed, and who did it. */
 export function Told({ event }: { event: FeedEvent }) {
   const words = told(event);
   return (

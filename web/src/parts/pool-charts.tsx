@@ -9,7 +9,7 @@ import { TemplateLink } from "./words";
 
 const FIRST = 3;
 
-const WALL = 0.26; // of a screen's height, which the charts on it share: nobody scrolls a wall
+const WALL = 0.26; // of a screen's height, which the charts on it share: a wall is not scrolled
 const WALL_LEAST = 84;
 
 /** The overview's first chart: a day of each pool, the busiest first. */

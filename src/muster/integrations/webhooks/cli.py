@@ -120,7 +120,7 @@ def resend(name: Name, ids: Ids = None, *, _output: Output = None) -> None:
     from muster.client import calls
 
     with open_client() as client:
-        sent = client.send(calls.resend(name, ids or ()))
+        sent = client.send(calls.resend(name, ids or None))
     if output.wants_json():
         output.print_json({"items": sent})
     else:
@@ -135,7 +135,7 @@ def forget(name: Name, ids: Ids = None, *, _output: Output = None) -> None:
     from muster.client import calls
 
     with open_client() as client:
-        forgotten = client.send(calls.forget(name, ids or ()))
+        forgotten = client.send(calls.forget(name, ids or None))
     if output.wants_json():
         output.print_json({"items": forgotten})
     else:
