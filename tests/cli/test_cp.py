@@ -87,8 +87,9 @@ def test_paths_outside_of_the_workspace_are_reached_with_the_rights_of_the_run(
     assert (here / "name").read_text() == "outside\n"
     copied(terminal, "name", f"{node}:/tmp/")
     assert on_node(terminal, "cat /tmp/name") == "outside"
-    said = terminal.muster("cp", "name", f"{node}:/usr/bin/name")
-    assert said.code == 2 and node in said.err
+    if on_node(terminal, "test -w /usr/bin || echo closed") == "closed":  # root outside of a sandbox may
+        said = terminal.muster("cp", "name", f"{node}:/usr/bin/name")
+        assert said.code == 2 and node in said.err
 
 
 def test_what_cannot_be_copied_is_named_with_the_reason(terminal: Terminal, node: str, here: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_node_whose_boot_failed_can_be_looked_into_and_ended(terminal: Termina
     with Typist(
         "shell", node["id"], environment=terminal.environment, directory=terminal.directory
     ) as person:
-        person.sees("$ ")
+        person.prompted()
         person.asks("echo $MUSTER_NODE; pwd | grep -c home; echo do''ne", "done")
         person.line("exit 4")
         assert person.code() == 4

@@ -54,7 +54,7 @@ def test_a_shell_has_the_workspace_the_rights_and_the_window_and_passes_its_exit
 ) -> None:
     assert terminal.muster("exec", run, "--", "touch", "made-by-exec").code == 0
     person = shell(run)
-    assert "node 0 of 2" in person.sees("$ ")
+    assert "node 0 of 2" in person.prompted()
     assert "made-by-exec" in person.asks("ls; echo li''sted", "listed")
     assert "30 90" in person.asks("stty size; echo si''zed", "sized")
     as_shell = person.asks("id -u; umask; env | cut -d= -f1 | sort | grep MUSTER; echo lo''oked", "looked")
@@ -69,7 +69,7 @@ def test_a_shell_has_the_workspace_the_rights_and_the_window_and_passes_its_exit
 
 def test_ctrl_c_stops_what_runs_on_the_node_and_not_the_client(run: str, shell: Shell) -> None:
     person = shell(run)
-    person.sees("$ ")
+    person.prompted()
     # The program itself says so: before it runs, Ctrl-C would reach the shell alone.
     person.asks("sh -c 'echo wai\"\"ting; exec sleep 1000'", "waiting")
     person.type(b"\x03")
@@ -80,7 +80,7 @@ def test_ctrl_c_stops_what_runs_on_the_node_and_not_the_client(run: str, shell: 
 
 def test_a_new_size_of_the_window_reaches_the_program(run: str, shell: Shell) -> None:
     person = shell(run)
-    person.sees("$ ")
+    person.prompted()
     person.asks("trap 'stty size; echo chan''ged' WINCH; echo re''ady", "ready")
     person.resize(44, 123)
     assert "44 123" in person.sees("changed")
@@ -99,7 +99,7 @@ def test_a_tilde_and_a_dot_leave_and_end_the_shell_on_the_node(
     run: str, shell: Shell, terminal: Terminal
 ) -> None:
     person = shell(run)
-    person.sees("$ ")
+    person.prompted()
     person.asks("echo ~~ is ho''me; sleep 1001", "is home")
     person.type("\r~?")
     person.sees("~. leaves")
@@ -128,7 +128,7 @@ def test_ten_megabytes_of_piped_input_arrive_unchanged(run: str, terminal: Termi
 
 def test_the_terminal_is_restored_when_the_client_is_told_to_end(run: str, shell: Shell) -> None:
     person = shell(run)
-    person.sees("$ ")
+    person.prompted()
     assert person.raw
     person.send(signal.SIGTERM)
     assert person.code() == 128 + signal.SIGTERM
@@ -139,7 +139,7 @@ def test_the_feed_says_who_looked_from_when_to_when_and_how_much_but_not_what(
     run: str, shell: Shell, terminal: Terminal
 ) -> None:
     person = shell(run)
-    person.sees("$ ")
+    person.prompted()
     person.asks(f"echo {CANARY} && echo do''ne", "done")
     person.line("exit")
     assert person.code() == 0

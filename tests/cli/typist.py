@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -76,14 +77,19 @@ class Typist:
     def line(self, text: str) -> None:
         self.type(text + "\r")
 
-    def sees(self, text: str, within: float = PATIENCE) -> str:
-        """Wait until the text is on the screen; returns what came before it."""
-        wanted, latest = text.encode(), time.monotonic() + within
-        while wanted not in self.seen:
-            assert time.monotonic() < latest, f"waited in vain for {text!r}: {self.seen[-2000:]!r}"
-            assert self._read(0.2) or self.process.poll() is None, f"ended without {text!r}: {self.seen!r}"
-        before, _, self.seen = self.seen.partition(wanted)
+    def sees(self, *texts: str, within: float = PATIENCE) -> str:
+        """Wait until one of the texts is on the screen; returns what came before it."""
+        wanted = re.compile(b"|".join(re.escape(text.encode()) for text in texts))
+        latest = time.monotonic() + within
+        while not (found := wanted.search(self.seen)):
+            assert time.monotonic() < latest, f"waited in vain for {texts}: {self.seen[-2000:]!r}"
+            assert self._read(0.2) or self.process.poll() is None, f"ended without {texts}: {self.seen!r}"
+        before, self.seen = self.seen[: found.start()], self.seen[found.end() :]
         return before.decode(errors="replace")
+
+    def prompted(self) -> str:
+        """Wait for the prompt, which ends in "#" for root outside of a sandbox; return what came before."""
+        return self.sees("$ ", "# ")
 
     def asks(self, text: str, for_answer: str) -> str:
         """Type a line and wait for its answer."""

@@ -51,16 +51,16 @@ def walk_through_a_shell(
 
     with Typist("shell", run, environment={**os.environ, **given}, directory=directory) as person:
         person.line("echo re''ady")
-        person.sees("ready", within)
+        person.sees("ready", within=within)
         person.line("python3 program")
-        person.sees("90 30", within)
-        person.sees("waiting", within)
+        person.sees("90 30", within=within)
+        person.sees("waiting", within=within)
         person.resize(44, 123)
-        person.sees("123 44", within)
-        person.sees("raw", within)
+        person.sees("123 44", within=within)
+        person.sees("raw", within=within)
         person.type("p" * PASTED)
-        person.sees("taken", within)
-        assert person.sees("shown", within).count("x") == PASTED
+        person.sees("taken", within=within)
+        assert person.sees("shown", within=within).count("x") == PASTED
         person.line("exit 7")
         assert person.code() == 7
         assert person.settings() == person.before

@@ -51,7 +51,7 @@ def test_a_shell_goes_on_through_a_killed_server_with_no_line_lost_or_doubled(
 ) -> None:
     site.succeeded(site.provision())
     person = shell(site, "run")
-    person.sees("$ ")
+    person.prompted()
     person.line("i=0; while [ $i -lt 4000 ]; do echo n$i; i=$((i+1)); done; echo fin''ished")
     person.sees("n1000\r\n")
     site.restart()
@@ -69,7 +69,7 @@ def test_a_shell_goes_on_through_a_killed_server_with_no_line_lost_or_doubled(
 def test_a_node_that_dies_ends_its_shell_with_the_reason(site: Site, shell: Open) -> None:
     (node,) = site.members(site.succeeded(site.provision()))
     person = shell(site, node.id)
-    person.sees("$ ")
+    person.prompted()
     person.asks("printf '\\033[?1049h'; echo full-scr''een", "full-screen")
     os.kill(site.body(node).keeper, signal.SIGKILL)
     shown = person.sees("[muster: the shell ended: its node was terminated")
@@ -81,7 +81,7 @@ def test_a_node_that_dies_ends_its_shell_with_the_reason(site: Site, shell: Open
 def test_an_operator_who_terminates_the_node_ends_the_shell_soon(site: Site, shell: Open) -> None:
     (node,) = site.members(site.succeeded(site.provision()))
     person = shell(site, node.id)
-    person.sees("$ ")
+    person.prompted()
     site.ask(calls.terminate(node.id))
     person.sees("[muster: the shell ended: its node was terminated before the command ended (operator")
     assert person.code() == 125
@@ -90,7 +90,7 @@ def test_an_operator_who_terminates_the_node_ends_the_shell_soon(site: Site, she
 def test_a_server_that_stays_away_is_given_up_and_the_person_is_told(site: Site, shell: Open) -> None:
     site.succeeded(site.provision())
     person = shell(site, "run", program=HASTY)
-    person.sees("$ ")
+    person.prompted()
     site.kill()
     person.sees("does not answer")
     person.sees(f"cannot reach the server at {site.url}")
@@ -103,7 +103,7 @@ def test_a_server_that_stays_away_is_given_up_and_the_person_is_told(site: Site,
 def test_ten_megabytes_pasted_arrive_and_keep_nobody_else_waiting(site: Site, shell: Open) -> None:
     site.succeeded(site.provision())
     person = shell(site, "run")
-    person.sees("$ ")
+    person.prompted()
     person.asks("stty -echo; echo re''ady; cat > pasted; wc -c < pasted", "ready")
     line = "x" * 99 + "\n"
     person.type(line * 100_000)
@@ -117,7 +117,7 @@ def test_a_person_who_does_not_read_stops_the_program_and_nobody_keeps_its_outpu
 ) -> None:
     (node,) = site.members(site.succeeded(site.provision()))
     person = shell(site, "run")
-    person.sees("$ ")
+    person.prompted()
     pids = site.pid, site.body(node).agent, person.process.pid
     before = [rss(pid) for pid in pids]
     person.line("yes flood")
