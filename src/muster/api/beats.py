@@ -23,7 +23,7 @@ from muster.domain.errors import Forbidden, InvalidRequest, MusterError
 from muster.domain.events import Draft, Entity
 from muster.domain.health import Health
 from muster.domain.ids import NodeId
-from muster.domain.lifecycle import NodeState
+from muster.domain.lifecycle import ENDING
 from muster.domain.template import EXTERNAL
 from muster.enrolment.enroller import Enrolment
 from muster.ports.clock import Clock
@@ -33,7 +33,6 @@ PATH = "/api/v1/agent/beat"
 REMEMBERED_MOST = 20_000
 BODY_MOST = 4096
 _READER = BodyReader(Beat)
-_OVER = (NodeState.TERMINATING.value, NodeState.TERMINATED.value)
 
 
 @dataclass(slots=True)
@@ -72,7 +71,7 @@ class Beats:
             key = self._tokens.get(node_id)
             if key is None:
                 continue
-            if draft.changes.get("state") in _OVER:
+            if draft.changes.get("state") in ENDING:
                 self.forget(node_id)
             else:
                 self._known[key].version = draft.version

@@ -17,12 +17,10 @@ from muster.domain.settings import Settings
 from muster.domain.template import Template
 from muster.operations.concurrency import concurrently
 from muster.ports.bundle import Ports
-from muster.ports.paging import items
+from muster.ports.paging import every_node
 from muster.ports.runtime import NodeRuntime
 
 logger = logging.getLogger(__name__)
-
-BATCH = 500
 
 
 class Attachments:
@@ -40,9 +38,7 @@ class Attachments:
 
     async def _awaited(self, template: Template) -> AsyncIterator[Node]:
         states = (NodeState.CREATED, NodeState.CLAIMED)
-        async for node in items(
-            lambda after: self._store.nodes(states=states, template=template.name, after=after, limit=BATCH)
-        ):
+        async for node in every_node(self._store, states=states, template=template.name):
             if node.up and node.assignment_id is not None and not node.attached:
                 yield node
 

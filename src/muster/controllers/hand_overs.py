@@ -12,9 +12,7 @@ from muster.domain.node import Node
 from muster.domain.settings import Settings
 from muster.domain.template import Template
 from muster.ports.bundle import Ports
-from muster.ports.paging import pages
-
-BATCH = 500
+from muster.ports.paging import node_pages
 
 
 class HandOvers:
@@ -29,11 +27,7 @@ class HandOvers:
                 await self._look_at(template)
 
     async def _look_at(self, template: Template) -> None:
-        async for page in pages(
-            lambda after: self._store.nodes(
-                states=(NodeState.CREATED,), template=template.name, after=after, limit=BATCH
-            )
-        ):
+        async for page in node_pages(self._store, states=(NodeState.CREATED,), template=template.name):
             vitals = await self._store.vitals([node.id for node in page.items]) if page.items else {}
             now = self._ports.clock.now()
             for node in page.items:

@@ -4,29 +4,24 @@ A source names the runner that has a job, and the runner's integration the assig
 finds the node of the assignment. A node that ended meanwhile is found by the provision made for the job.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 from muster.domain.errors import Conflict
 from muster.domain.ids import AssignmentId, operation_of
 from muster.domain.jobs import Job, JobResult, JobState, interrupted, placed
-from muster.domain.lifecycle import NodeState
+from muster.domain.lifecycle import ENDING, PRESENT
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.ports.bundle import Ports
-from muster.ports.paging import items
+from muster.ports.paging import every_job, every_node
 
-BATCH = 500
 COMPLETED_MOST = 200
 """Newest jobs that are over. A job that ended earlier without a known node was looked for often enough."""
 LATE = 900.0
 """Seconds after which a job that is over is left as it is."""
-_PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
 LOST = (Reason.INTERRUPTED, Reason.MACHINE_GONE, Reason.HEARTBEAT_LOST)
 """Why a node may be condemned under a job that did nothing wrong."""
 FAILED = (JobResult.FAILED, JobResult.TIMED_OUT, JobResult.UNKNOWN, None)
-
-
-_GONE = (NodeState.TERMINATING, NodeState.TERMINATED)
 
 
 def _open_question(job: Job, since: float) -> bool:
@@ -38,7 +33,7 @@ def _open_question(job: Job, since: float) -> bool:
 
 def is_interrupted(job: Job, node: Node) -> bool:
     """Return whether the job lost its machine. A job that had ended before, or ended well, did not."""
-    if job.interrupted or node.reason not in LOST or node.state not in _GONE:
+    if job.interrupted or node.reason not in LOST or node.state not in ENDING:
         return False
     if job.state is JobState.RUNNING:
         return True
@@ -52,7 +47,11 @@ class JobPlacements:
         self._clock = ports.clock
 
     async def reconcile(self) -> None:
-        running = [job async for job in self._open() if job.assignment_id is not None]
+        running = [
+            job
+            async for job in every_job(self._jobs, states=(JobState.RUNNING,))
+            if job.assignment_id is not None
+        ]
         completed = (await self._jobs.jobs(states=(JobState.COMPLETED,), limit=COMPLETED_MOST)).items
         since = self._clock.now() - LATE
         wanting = [*running, *(job for job in completed if _open_question(job, since))]
@@ -64,15 +63,10 @@ class JobPlacements:
             if node is not None:
                 await self._write(job, node)
 
-    def _open(self) -> AsyncIterator[Job]:
-        return items(lambda after: self._jobs.jobs(states=(JobState.RUNNING,), after=after, limit=BATCH))
-
     async def _assigned(self, jobs: Sequence[Job]) -> dict[AssignmentId, Node]:
         wanted = {job.assignment_id for job in jobs}
         found: dict[AssignmentId, Node] = {}
-        async for node in items(
-            lambda after: self._store.nodes(states=_PRESENT, template=None, after=after, limit=BATCH)
-        ):
+        async for node in every_node(self._store, states=PRESENT):
             if node.assignment_id is not None and node.assignment_id in wanted:
                 found[node.assignment_id] = node
         return found

@@ -19,10 +19,9 @@ from muster.domain.template import Template
 from muster.operations.capacity import Capacity
 from muster.operations.desk import OperationDesk
 from muster.ports.bundle import Ports
-from muster.ports.paging import items
+from muster.ports.paging import every_node
 from muster.ports.store import Pool
 
-BATCH = 500
 RENEWED_AT_ONCE = 100
 """Nodes per commit: one commit each would keep the disk busy with a large pool."""
 AFTER_FAILURE = 60.0
@@ -80,11 +79,7 @@ class PoolKeeper:
     async def _idle(self, template: Template, now: float) -> Sequence[Node]:
         """Return the template's idle nodes that count. Condemn draining ones on the way."""
         counted: list[Node] = []
-        async for node in items(
-            lambda after: self._store.nodes(
-                states=(NodeState.IDLE,), template=template.name, after=after, limit=BATCH
-            )
-        ):
+        async for node in every_node(self._store, states=(NodeState.IDLE,), template=template.name):
             if node.drain:
                 reason = node.reason or Reason.OPERATOR
                 await self._try(nodes.condemn(node, now=now, reason=reason, detail="draining"))

@@ -19,7 +19,7 @@ from muster.domain.node import Node
 from muster.domain.settings import Settings
 from muster.operations.concurrency import UNREACHABLE, each_provider
 from muster.ports.bundle import Ports
-from muster.ports.paging import items
+from muster.ports.paging import every_node
 from muster.ports.provider import Machine, MachineState, NodeProvider
 
 logger = logging.getLogger(__name__)
@@ -72,11 +72,7 @@ class Reaper:
                 await self._report_slow_end(node)
 
     async def _terminating(self) -> dict[NodeId, Node]:
-        found = items(
-            lambda after: self._store.nodes(
-                states=(NodeState.TERMINATING,), template=None, after=after, limit=BATCH
-            )
-        )
+        found = every_node(self._store, states=(NodeState.TERMINATING,))
         return {node.id: node async for node in found}
 
     async def _reap(self, provider: NodeProvider, terminating: Sequence[Node]) -> None:

@@ -14,13 +14,13 @@ from muster.domain.node import Node
 from muster.domain.settings import Settings
 from muster.domain.template import Runtime
 from muster.ports.bundle import Ports
-from muster.ports.paging import items
+from muster.ports.paging import every_node
 from muster.ports.probe import Prober
 
-BATCH = 500
 AT_ONCE = 256
 TOGETHER = 4
 """Probes that begin in one moment."""
+_SERVING = (NodeState.CREATED, NodeState.RUNNING)
 
 
 class ServiceProbes:
@@ -54,12 +54,6 @@ class ServiceProbes:
         for template in await self._store.templates():
             if template.spec.runtime != Runtime.SERVICE:
                 continue
-            async for node in self._serving(template.name):
+            async for node in every_node(self._store, states=_SERVING, template=template.name):
                 if node.address:
                     yield node
-
-    def _serving(self, template: str) -> AsyncIterator[Node]:
-        states = (NodeState.CREATED, NodeState.RUNNING)
-        return items(
-            lambda after: self._store.nodes(states=states, template=template, after=after, limit=BATCH)
-        )

@@ -16,10 +16,9 @@ from muster.domain.reasons import Reason
 from muster.operations.concurrency import each_provider
 from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
-from muster.ports.paging import pages
+from muster.ports.paging import node_pages
 from muster.ports.provider import Machine, MachineState, NodeProvider
 
-BATCH = 500
 WITHIN = 120.0
 """Seconds for all of a provider's machines."""
 STRIKES = 2
@@ -54,9 +53,7 @@ class VanishedMachines:
         self._strikes[provider.name] = strikes
 
     async def _live(self, provider: NodeProvider) -> AsyncIterator[list[Node]]:
-        async for page in pages(
-            lambda after: self._store.nodes(states=LIVE, template=None, after=after, limit=BATCH)
-        ):
+        async for page in node_pages(self._store, states=LIVE):
             yield [node for node in page.items if node.provider == provider.name]
 
     async def _silent(self, provider: NodeProvider, missing: list[Node], as_of: float) -> list[Node]:

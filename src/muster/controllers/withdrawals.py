@@ -15,11 +15,9 @@ from muster.domain.reasons import Reason
 from muster.domain.requests import ProvisionRequest
 from muster.operations.concurrency import concurrently
 from muster.ports.bundle import Ports
-from muster.ports.paging import pages
+from muster.ports.paging import node_pages
 
 logger = logging.getLogger(__name__)
-
-BATCH = 100
 
 
 class Withdrawals:
@@ -31,11 +29,7 @@ class Withdrawals:
 
     async def reconcile(self) -> None:
         met: dict[NodeId, bool] = {}
-        async for page in pages(
-            lambda after: self._store.nodes(
-                states=(NodeState.TERMINATING,), template=None, after=after, limit=BATCH
-            )
-        ):
+        async for page in node_pages(self._store, states=(NodeState.TERMINATING,)):
             await concurrently(self._see_off(node) for node in page.items if node.id not in self._seen_off)
             met.update((node.id, True) for node in page.items)
         self._seen_off = {node_id: True for node_id in self._seen_off if node_id in met}

@@ -12,7 +12,7 @@ from enum import StrEnum
 from muster.domain import checks
 from muster.domain.errors import IllegalTransition, InvalidRequest
 from muster.domain.ids import AssignmentId, CommandId, NodeId, OperationId
-from muster.domain.lifecycle import NodeState
+from muster.domain.lifecycle import ENDING
 from muster.domain.node import Node
 from muster.domain.reasons import ADVICE, BY_RULE, Reason
 from muster.domain.terminal import Traffic, Window
@@ -259,7 +259,7 @@ def _taken_for(command: Command, node: Node | None) -> Reason | None:
     """Return why the node was terminated. None: it ended this assignment in good order, or has no record."""
     if node is None or node.assignment_id != command.assignment_id:
         return None
-    over = node.state in (NodeState.TERMINATING, NodeState.TERMINATED) and node.reason not in BY_RULE
+    over = node.state in ENDING and node.reason not in BY_RULE
     return node.reason if over else None
 
 

@@ -57,6 +57,8 @@ LIVE = (
     NodeState.FAILED,
 )
 """States in which a machine may still be of use. `terminating` and `terminated` are not."""
+ENDING = (NodeState.TERMINATING, NodeState.TERMINATED)
+PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
 WITH_HEALTH = tuple(state for state in LIVE if state is not NodeState.FAILED)
 """States whose health the overview counts. A failed node is already judged."""
 

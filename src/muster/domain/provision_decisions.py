@@ -13,7 +13,7 @@ from muster.domain.deadlines import EXTENSION, Limits, prolonged
 from muster.domain.decisions import Call, ExtendDeadline, Finish, Wait
 from muster.domain.ids import NodeId
 from muster.domain.launch import Launch, LaunchState
-from muster.domain.lifecycle import NodeState
+from muster.domain.lifecycle import ENDING, NodeState
 from muster.domain.matching import Demand
 from muster.domain.node import Node, time_of_day
 from muster.domain.operation import Member, Operation, Status, Verdict
@@ -71,7 +71,7 @@ class Situation:
 
 
 HELD = (NodeState.CREATED, NodeState.CLAIMED)
-_LOST = (NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED)
+_LOST = (NodeState.FAILED, *ENDING)
 _SHOWN_PLACES = (5, 10, 20, 50, 100, 200, 500, 1000)
 """The numbers of operations ahead in the queue that are shown."""
 

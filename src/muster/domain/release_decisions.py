@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from muster.domain import node as nodes
 from muster.domain.decisions import Finish, Wait
-from muster.domain.lifecycle import NodeState
+from muster.domain.lifecycle import ENDING, NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Operation, Status, Verdict
 from muster.domain.reasons import BY_RULE, Reason
@@ -65,15 +65,12 @@ def decide(at: Situation) -> Action:
     return Wait()
 
 
-_OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
-
-
 def _returned(at: Situation) -> str:
     """Say how many nodes are back for the next run. The others still have the assignment."""
     wanted = at.request.assignment_ids
     members = [each for each in at.target.members if wanted is None or each.assignment_id in wanted]
     handed = {each.assignment_id for each in members}
-    over = [node for node in at.selected if node.state in _OVER and node.assignment_id in handed]
+    over = [node for node in at.selected if node.state in ENDING and node.assignment_id in handed]
     gone = [node for node in over if node.reason not in BY_RULE]
     if not members:
         return "no nodes are held any more"
@@ -90,7 +87,7 @@ def is_back(request: ReleaseRequest, nodes: Sequence[Node]) -> bool:
     """Return whether all nodes of a provision that still have its assignments went back before this."""
     wanted = request.assignment_ids
     bound = [node for node in nodes if wanted is None or node.assignment_id in wanted]
-    return all(node.state in _OVER and node.reason in BY_RULE for node in bound)
+    return all(node.state in ENDING and node.reason in BY_RULE for node in bound)
 
 
 def after_detach(node: Node, template: Template, *, now: float, due_at: float | None) -> NodeChange:

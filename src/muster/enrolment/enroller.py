@@ -19,7 +19,7 @@ from muster.domain.desired_state import Desired, desired
 from muster.domain.errors import Conflict, Forbidden, Gone, NotYet, ProviderError, Refused
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
-from muster.domain.lifecycle import Fact, NodeState
+from muster.domain.lifecycle import ENDING, Fact, NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.reasons import Reason
 from muster.domain.release_decisions import after_detach
@@ -29,7 +29,7 @@ from muster.domain.template import TemplateSpec
 from muster.enrolment.apps import AppEnrolment
 from muster.enrolment.commands import NodeCommands
 from muster.enrolment.heartbeats import Heartbeats
-from muster.enrolment.joins import JOIN_RETRY, OVER, TRIES, JoinHandler
+from muster.enrolment.joins import JOIN_RETRY, TRIES, JoinHandler
 from muster.enrolment.reports import STEP_MAX, Report, how_it_failed, in_short
 from muster.enrolment.streams import Streams
 from muster.ports.bundle import Ports
@@ -330,7 +330,7 @@ def _refuse_ended(node: Node) -> None:
 
     A condemned machine gets its desired state instead, until it is gone.
     """
-    if node.enrolled and node.state in OVER:
+    if node.enrolled and node.state in ENDING:
         raise apps.turned_away(node)
     if node.state is NodeState.TERMINATED:
         raise Gone(f"node {node.id} is terminated")
@@ -351,7 +351,7 @@ def _serves(node: Node, report: Report) -> bool:
 def _app_change(node: Node, report: Report, now: float) -> NodeChange | None:
     if not report.left:
         return nodes.hand_over(node, now=now, deadline_at=None)
-    if node.state not in OVER:
+    if node.state not in ENDING:
         return nodes.leave(node, now=now)
     if node.state is NodeState.TERMINATING and node.left_at is None:
         return nodes.left(node, now=now)
@@ -363,7 +363,7 @@ def _interruption(node: Node, seconds: float, now: float) -> NodeChange | None:
     condemned."""
     if node.state in (NodeState.RUNNING, NodeState.RELEASING):
         return nodes.interrupted(node, now=now, ends_at=now + min(seconds, NOTICE_MOST))
-    if node.state in OVER:
+    if node.state in ENDING:
         return None
     return nodes.condemn(
         node, now=now, reason=Reason.INTERRUPTED, detail=f"{node.provider} takes the machine back"

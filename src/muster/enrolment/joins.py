@@ -13,7 +13,7 @@ from muster.domain.access import hashed
 from muster.domain.errors import Conflict, Forbidden, Gone, NotYet, ProviderError
 from muster.domain.ids import NodeId
 from muster.domain.launch import Launch
-from muster.domain.lifecycle import NodeState
+from muster.domain.lifecycle import ENDING
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.enrolment.heartbeats import Heartbeats
@@ -23,7 +23,6 @@ from muster.ports.identity import Identity, IdentityVerifier
 JOIN_RETRY = 2.0
 """Seconds after which a machine whose record doesn't exist yet asks again."""
 TRIES = 10
-OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
 
 
 class JoinHandler:
@@ -43,7 +42,7 @@ class JoinHandler:
         identity = await self._ports.verifier.verify(proof)
         await self._check_installation(identity.machine_id, identity.installation_id)
         node = await self._record(identity)
-        if node.state in OVER:
+        if node.state in ENDING:
             raise Gone(f"node {node.id} is {node.state}: {node.reason or 'its time is over'}")
         return await self._admit(node, key, boot_id)
 
@@ -109,7 +108,7 @@ class JoinHandler:
     async def condemn(self, node_id: NodeId, reason: Reason, detail: str) -> None:
         for _ in range(TRIES):
             node = await self._store.node(node_id)
-            if node.state in OVER:
+            if node.state in ENDING:
                 return
             try:
                 now = self._ports.clock.now()

@@ -3,8 +3,6 @@
 Never takes nodes of a template's warm minimum.
 """
 
-from collections.abc import AsyncIterator
-
 from muster.domain import node as nodes
 from muster.domain.errors import CapReached, Conflict
 from muster.domain.lifecycle import NodeState
@@ -15,7 +13,7 @@ from muster.domain.reasons import Reason
 from muster.domain.template import Template
 from muster.operations.concurrency import concurrently
 from muster.ports.bundle import Ports
-from muster.ports.paging import items
+from muster.ports.paging import every_node
 from muster.ports.store import TOTAL
 
 LOOK_AT = 1000
@@ -67,7 +65,7 @@ class Capacity:
             node
             for template in templates.values()
             if template.spec.provider == provider
-            async for node in self._idle(template.name)
+            async for node in every_node(self._store, states=(NodeState.IDLE,), template=template.name)
             if node.provider == provider
         ]
         surplus = evictable(idle, demand, templates, everywhere=True)
@@ -91,7 +89,7 @@ class Capacity:
         templates = await self._templates()
         idle: list[Node] = []
         surplus: list[Node] = []
-        async for node in self._idle(scope):
+        async for node in every_node(self._store, states=(NodeState.IDLE,), template=scope):
             idle.append(node)
             if len(idle) % LOOK_AT == 0:
                 surplus = evictable(idle, demand, templates, everywhere=everywhere)
@@ -101,13 +99,6 @@ class Capacity:
 
     async def _templates(self) -> dict[str, Template]:
         return {template.name: template for template in await self._store.templates()}
-
-    def _idle(self, template: str | None) -> AsyncIterator[Node]:
-        return items(
-            lambda after: self._store.nodes(
-                states=(NodeState.IDLE,), template=template, after=after, limit=LOOK_AT
-            )
-        )
 
     async def _evict(self, node: Node, demand: Demand, why: Reason, *, now: float) -> None:
         old = node.template == demand.template and node.revision < demand.revision

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from muster.domain.boot import given_up_at, spans
 from muster.domain.diagnosis import Bundle, Section, Source, ending
 from muster.domain.errors import MusterError, NotFound
-from muster.domain.lifecycle import NodeState, Verb
+from muster.domain.lifecycle import ENDING, NodeState, Verb
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
@@ -27,7 +27,7 @@ PATIENCE = 15.0
 LINES = 200
 EVENTS = 20
 """How many of a failed node's last events are read. Its failure is among them."""
-_AFTER_FAILURE = (NodeState.FAILED, NodeState.TERMINATING, NodeState.TERMINATED)
+_AFTER_FAILURE = (NodeState.FAILED, *ENDING)
 Redactor = Callable[[str], str]
 _NOTHING = {
     Source.PHASES: "the boot recorded no phases",

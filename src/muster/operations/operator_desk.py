@@ -13,7 +13,7 @@ from muster.domain.deadlines import HARD
 from muster.domain.errors import Conflict, InvalidRequest, NotFound
 from muster.domain.findings import Finding
 from muster.domain.ids import NodeId, OperationId
-from muster.domain.lifecycle import NodeState
+from muster.domain.lifecycle import ENDING, NodeState
 from muster.domain.node import HOLD, Node, NodeChange
 from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
@@ -30,7 +30,6 @@ AT_ONCE = 16
 """Messages of a webhook that are written side by side."""
 BY_OPERATOR = "operator"
 """The source of a deadline that an operator moved."""
-_OVER = (NodeState.TERMINATING, NodeState.TERMINATED)
 
 
 class OperatorDesk:
@@ -42,7 +41,7 @@ class OperatorDesk:
         """Condemn a node, whatever it does. One that is on its way out stays as it is."""
 
         def change(node: Node, now: float) -> NodeChange | None:
-            if node.state in _OVER:
+            if node.state in ENDING:
                 return None
             return nodes.condemn(node, now=now, reason=Reason.OPERATOR)
 
@@ -52,7 +51,7 @@ class OperatorDesk:
         """Mark a node as draining: no run claims it again, and it ends once it is free."""
 
         def change(node: Node, now: float) -> NodeChange | None:
-            return None if node.drain or node.state in _OVER else nodes.drained(node, now=now)
+            return None if node.drain or node.state in ENDING else nodes.drained(node, now=now)
 
         return await self._guarded(node_id, change, actor)
 

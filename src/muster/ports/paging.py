@@ -1,12 +1,16 @@
 """Lists that are longer than a page, read to their end.
 
-async for node in items(lambda after: store.nodes(states=LIVE, template=None, after=after, limit=100)):
+async for node in every_node(store, states=LIVE):
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from muster.domain.jobs import Job, JobState
+from muster.domain.lifecycle import NodeState
+from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation, Status
+from muster.ports.jobs import JobStore
 from muster.ports.store import Cursor, Page, Store
 
 T = TypeVar("T")
@@ -36,7 +40,8 @@ async def items(read: Read[T]) -> AsyncIterator[T]:
             yield item
 
 
-BATCH = 100
+BATCH = 500
+PROVISIONS_AT_ONCE = 100
 
 
 def provisions(
@@ -45,6 +50,23 @@ def provisions(
     """Yield the provisions of one run, or of all; newest first. Provisions made meanwhile may be missed."""
     return items(
         lambda after: store.operations(
-            kind=Kind.PROVISION, statuses=statuses, run=run, after=after, limit=BATCH
+            kind=Kind.PROVISION, statuses=statuses, run=run, after=after, limit=PROVISIONS_AT_ONCE
         )
     )
+
+
+def node_pages(
+    store: Store, *, states: Sequence[NodeState], template: str | None = None
+) -> AsyncIterator[Page[Node]]:
+    return pages(lambda after: store.nodes(states=states, template=template, after=after, limit=BATCH))
+
+
+def every_node(
+    store: Store, *, states: Sequence[NodeState], template: str | None = None
+) -> AsyncIterator[Node]:
+    """Yield the nodes in these states, of one template or of all."""
+    return items(lambda after: store.nodes(states=states, template=template, after=after, limit=BATCH))
+
+
+def every_job(jobs: JobStore, *, states: Sequence[JobState]) -> AsyncIterator[Job]:
+    return items(lambda after: jobs.jobs(states=states, after=after, limit=BATCH))

@@ -10,7 +10,7 @@ from muster.domain.boot import by_type
 from muster.domain.diagnosis import Section
 from muster.domain.errors import NoDiagnosis
 from muster.domain.ids import NodeId
-from muster.domain.lifecycle import NodeState
+from muster.domain.lifecycle import ENDING, PRESENT, NodeState
 from muster.operations.evidence import console_section
 from muster.ports.store import Cursor
 from muster.wire.base import Page, at
@@ -19,14 +19,11 @@ from muster.wire.diagnoses import Bundle
 from muster.wire.nodes import Console, HoldRequest, Node, NodesQuery, Pools
 from muster.wire.pool_history import PoolHistory, PoolHistoryQuery
 
-_ENDED = (NodeState.TERMINATING, NodeState.TERMINATED)
-_PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
-
 
 async def listed(ctx: Ctx, asked: NodesQuery) -> Page[Node]:
     """List nodes. Terminated ones only if they are asked for."""
     page = await ctx.ports.store.nodes(
-        states=asked.state or _PRESENT,
+        states=asked.state or PRESENT,
         template=asked.template,
         after=Cursor(asked.cursor) if asked.cursor is not None else None,
         limit=asked.limit,
@@ -56,7 +53,7 @@ def _why_none(node: domain.Node) -> str:
             f"node {node.id} has just failed ({node.reason}); its diagnosis is being collected: "
             "ask again in a few seconds"
         )
-    if node.state in _ENDED:
+    if node.state in ENDING:
         why = f"{node.reason}: {node.detail}" if node.detail else str(node.reason or "no reason was given")
         return f"nothing was collected about node {node.id}: its boot did not fail; it ended with {why}"
     return f"node {node.id} has not failed: it is {node.state}; there is a diagnosis only of boots that fail"

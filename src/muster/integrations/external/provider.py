@@ -9,16 +9,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from muster.domain import app as apps
 from muster.domain.errors import Refused
-from muster.domain.lifecycle import LIVE, NodeState
+from muster.domain.lifecycle import LIVE, PRESENT
 from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.domain.template import EXTERNAL
 from muster.ports.clock import Clock
-from muster.ports.paging import items
+from muster.ports.paging import every_node
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
 from muster.ports.store import Store
-
-BATCH = 500
 
 
 class ExternalProvider:
@@ -45,10 +43,7 @@ class ExternalProvider:
         return ()
 
     async def list(self) -> AsyncIterator[Machine]:
-        states = (*LIVE, NodeState.TERMINATING)
-        async for node in items(
-            lambda after: self._store.nodes(states=states, template=None, after=after, limit=BATCH)
-        ):
+        async for node in every_node(self._store, states=PRESENT):
             if node.provider == self.name:
                 yield self._machine(node, MachineState.RUNNING)
 

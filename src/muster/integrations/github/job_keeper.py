@@ -28,11 +28,10 @@ from muster.integrations.github.job_request import JOB, QueuedJob
 from muster.integrations.github.runners import RunnerRegistry, Scope, runner_name, scope_of
 from muster.integrations.github.tables import TEMPLATE
 from muster.ports.duties import DutyContext
-from muster.ports.paging import items, provisions
+from muster.ports.paging import every_job, every_node, provisions
 
 logger = logging.getLogger(__name__)
 
-BATCH = 500
 LABELS = ""
 """The queue of jobs that labels bring: they have no queue of their own at GitHub."""
 LOOKS_MOST = 1000
@@ -127,8 +126,7 @@ class JobKeeper:
 
     async def _jobs(self, state: JobState) -> AsyncIterator[Job]:
         """Yield the jobs that labels bring here. Those of a queue have their own listener."""
-        jobs = self._given.jobs
-        async for job in items(lambda after: jobs.jobs(states=(state,), after=after, limit=BATCH)):
+        async for job in every_job(self._given.jobs, states=(state,)):
             if job.source == SOURCE and not job.queue:
                 yield job
 
@@ -181,7 +179,9 @@ class JobKeeper:
         for template in await self._given.store.templates():
             if template.spec.runtime != "github":
                 continue
-            async for node in self._running(template.name):
+            async for node in every_node(
+                self._given.store, states=(NodeState.RUNNING,), template=template.name
+            ):
                 operation = await self._operation(node.operation_id)
                 job = None if operation is None else _job_of(operation)
                 if operation is None or job is None:
@@ -190,14 +190,6 @@ class JobKeeper:
                 if node.assignment_id not in busy:
                     found.append(_Waiting(node=node, spec=template.spec, operation=operation, job=job))
         return found, count
-
-    def _running(self, template: str) -> AsyncIterator[Node]:
-        store = self._given.store
-        return items(
-            lambda after: store.nodes(
-                states=(NodeState.RUNNING,), template=template, after=after, limit=BATCH
-            )
-        )
 
     async def _bound(self, waiting: _Waiting) -> None:
         job = await self._known(waiting.job)

@@ -14,11 +14,10 @@ from muster.integrations.github.job_events import SOURCE, sighting, state_of
 from muster.integrations.github.job_intake import JobIntake, is_stale
 from muster.integrations.github.runners import Workflows
 from muster.ports.duties import DutyContext
-from muster.ports.paging import items
+from muster.ports.paging import every_job
 
 logger = logging.getLogger(__name__)
 
-BATCH = 500
 REPOSITORIES_MOST = 10
 """Asked for runs in one round, those first that waited longest."""
 RUNS_MOST = 50
@@ -53,10 +52,9 @@ class JobLookup:
 
     async def reconcile(self) -> None:
         self._round += 1
-        jobs = self._given.jobs
         known = [
             job
-            async for job in items(lambda after: jobs.jobs(states=OPEN_JOBS, after=after, limit=BATCH))
+            async for job in every_job(self._given.jobs, states=OPEN_JOBS)
             if job.source == SOURCE and not job.queue
         ]
         await self._look_for_unknown(known)

@@ -14,11 +14,10 @@ from muster.domain.reasons import Reason
 from muster.integrations.github.provisioned_scopes import ProvisionedScopes
 from muster.integrations.github.runners import Runner, RunnerRegistry, Scope, assignment_of
 from muster.ports.duties import DutyContext
-from muster.ports.paging import items
+from muster.ports.paging import every_node
 
 logger = logging.getLogger(__name__)
 
-BATCH = 500
 _SERVING = (NodeState.CREATED, NodeState.CLAIMED, NodeState.RUNNING, NodeState.RELEASING)
 
 
@@ -53,9 +52,7 @@ class Leftovers:
 
     async def _serving(self) -> dict[AssignmentId, bool]:
         found: dict[AssignmentId, bool] = {}
-        async for node in items(
-            lambda after: self._store.nodes(states=_SERVING, template=None, after=after, limit=BATCH)
-        ):
+        async for node in every_node(self._store, states=_SERVING):
             if node.assignment_id is not None and node.reason is not Reason.INTERRUPTED:
                 found[node.assignment_id] = True
         return found

@@ -12,7 +12,7 @@ from muster.domain import node as nodes
 from muster.domain.backoff import backoff
 from muster.domain.errors import Conflict, IdempotencyMismatch, IllegalTransition, NotFound
 from muster.domain.ids import AssignmentId, NodeId, OperationId
-from muster.domain.lifecycle import NodeState
+from muster.domain.lifecycle import HOLDING, PRESENT, NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.requests import ProvisionRequest, ReleaseRequest
@@ -23,11 +23,10 @@ from muster.integrations.github.scale_set_request import SET_RUNNER, SetRunnerRe
 from muster.integrations.github.set_scaling import Room, SetRunnerState, Stage
 from muster.integrations.github.tables import TEMPLATE
 from muster.ports.duties import DutyContext
-from muster.ports.paging import items, provisions
+from muster.ports.paging import every_node, provisions
 
 PATIENCE = 3600.0
 """Seconds for which a runner's provision waits for room under the caps."""
-NODES_AT_ONCE = 500
 RECENT = 100
 """Newest provisions that are looked at for the next number and for failures in a row."""
 AT_ONCE = 16
@@ -36,16 +35,8 @@ PAUSE, PAUSE_MOST = 5.0, 300.0
 MINUTE = 60.0
 LATELY_MOST = 1000
 OVERLAP = 5.0
+_OF_SET = tuple(state for state in PRESENT if state is not NodeState.IDLE)
 _UNFINISHED = (Status.QUEUED, Status.RUNNING)
-_PRESENT = (
-    NodeState.CREATED,
-    NodeState.CLAIMED,
-    NodeState.RUNNING,
-    NodeState.RELEASING,
-    NodeState.FAILED,
-    NodeState.TERMINATING,
-)
-_HAVING = (NodeState.CREATED, NodeState.CLAIMED, NodeState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,15 +87,8 @@ class SetFleet:
                 kind=Kind.PROVISION, statuses=tuple(Status), run=run, after=None, limit=RECENT
             )
         ).items
-        found = [
-            node
-            async for node in items(
-                lambda after: self._store.nodes(
-                    states=_PRESENT, template=self._name, after=after, limit=NODES_AT_ONCE
-                )
-            )
-        ]
-        ours = [node for node in found if node.run == run and node.state in _HAVING]
+        found = [node async for node in every_node(self._store, states=_OF_SET, template=self._name)]
+        ours = [node for node in found if node.run == run and node.state in HOLDING]
         ending = [node for node in found if node.run == run and node.state is NodeState.RELEASING]
         runners = (*self._runners(unfinished, ours), *map(self._ended, ending))
         failures, try_at, why = _failures(recent)
@@ -174,7 +158,7 @@ class SetFleet:
             total_cap=total_cap,
             total_used=usage.total,
             others=sum(_elsewhere(node, run, pools=template.spec.pools) for node in found),
-            ours=sum(node.run == run and node.state in _HAVING for node in found),
+            ours=sum(node.run == run and node.state in HOLDING for node in found),
             new_most=0 if paused else 1 if failing else None,
         )
 
@@ -250,7 +234,7 @@ def _number(operation: Operation) -> int:
 
 def _elsewhere(node: Node, run: str, *, pools: bool) -> bool:
     """Return whether no runner of the set can have the machine now."""
-    if node.run == run and node.state in _HAVING:
+    if node.run == run and node.state in HOLDING:
         return False
     if node.state is NodeState.RELEASING:
         return not (pools and node.run == run)

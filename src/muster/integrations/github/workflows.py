@@ -13,7 +13,6 @@ from muster.domain.backoff import backoff
 from muster.domain.errors import Forbidden, InvalidRequest, NotFound, ProviderError
 from muster.domain.ids import OperationId
 from muster.domain.lifecycle import HOLDING
-from muster.domain.node import Node
 from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest, ReleaseRequest
 from muster.domain.run_decisions import RERUN, RESERVED
@@ -21,11 +20,10 @@ from muster.integrations.github.provisioned_scopes import ProvisionedScopes
 from muster.integrations.github.runners import WorkflowRun, Workflows
 from muster.integrations.github.workflow import WORKFLOW, Workflow, run_name
 from muster.ports.duties import DutyContext
-from muster.ports.paging import items, provisions
+from muster.ports.paging import every_node, provisions
 
 logger = logging.getLogger(__name__)
 
-BATCH = 500
 LOOKS_MOST = 200
 """Runs looked up in one round; the others have their turn in the next."""
 REPOSITORIES_MOST = 20
@@ -89,17 +87,12 @@ class WorkflowKeeper:
         for template in await self._store.templates():
             if template.spec.runtime != "github":
                 continue
-            async for node in self._holding(template.name):
+            async for node in every_node(self._store, states=HOLDING, template=template.name):
                 if node.operation_id is not None and node.operation_id not in met:
                     met[node.operation_id] = True
                     operation = await self._store.operation(node.operation_id)
                     if workflow_of(operation) is not None:
                         yield operation
-
-    def _holding(self, template: str) -> AsyncIterator[Node]:
-        return items(
-            lambda after: self._store.nodes(states=HOLDING, template=template, after=after, limit=BATCH)
-        )
 
     async def _release_if_over(self, operation: Operation) -> None:
         workflow = workflow_of(operation)

@@ -7,7 +7,7 @@ from muster.domain.events import Event
 from muster.domain.failures import Failure
 from muster.domain.health import Health
 from muster.domain.ids import NodeId
-from muster.domain.lifecycle import NodeState
+from muster.domain.lifecycle import PRESENT, NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.overview import Handover
@@ -21,8 +21,6 @@ from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import moment, number, restored, text
 from muster.stores.dynamodb.vitals import Liveness
-
-_PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
 
 
 class DynamoOverview:
@@ -43,9 +41,9 @@ class DynamoOverview:
 
     async def _counted(self, template: str) -> Mapping[NodeState, int]:
         counts = await asyncio.gather(
-            *(self._nodes.count(state=state, template=template) for state in _PRESENT)
+            *(self._nodes.count(state=state, template=template) for state in PRESENT)
         )
-        return dict(zip(_PRESENT, counts, strict=True))
+        return dict(zip(PRESENT, counts, strict=True))
 
     async def health(self) -> Mapping[str, Mapping[Health, int]]:
         return await self._liveness.counted()

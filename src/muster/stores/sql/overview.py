@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from muster.domain.health import Health
 from muster.domain.ids import OperationId
-from muster.domain.lifecycle import WITH_HEALTH, NodeState
+from muster.domain.lifecycle import PRESENT, WITH_HEALTH, NodeState
 from muster.domain.node import Node
 from muster.domain.operation import ENDED, Operation, Status
 from muster.domain.overview import Handover
@@ -14,8 +14,7 @@ from muster.stores.sql.engines import EngineVerbs, read
 from muster.stores.sql.rows import NODE, OPERATION, from_json, known_operations
 from muster.stores.sql.tx import Tx
 
-_PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
-_COUNTED = ", ".join(f"('{state.value}')" for state in _PRESENT)
+_COUNTED = ", ".join(f"('{state.value}')" for state in PRESENT)
 _WITH_HEALTH = ", ".join(f"'{state.value}'" for state in WITH_HEALTH)
 
 CENSUS = f"""
@@ -53,7 +52,7 @@ _TICKS = "SELECT name, ticked_at, problem FROM duties ORDER BY name LIMIT 1000"
 def _census(tx: Tx) -> Mapping[str, Mapping[NodeState, int]]:
     found: dict[str, dict[NodeState, int]] = {}
     for name, state, count in tx.execute(CENSUS):
-        found.setdefault(name, dict.fromkeys(_PRESENT, 0))[NodeState(state)] = count
+        found.setdefault(name, dict.fromkeys(PRESENT, 0))[NodeState(state)] = count
     return found
 
 
