@@ -24,11 +24,11 @@ NODES = 40
 CALLERS = 4
 CYCLES = 25
 """Per turn: few, so that no server closes the connections of agents that wait for theirs."""
-TURNS = 12
+TURNS = 8
 MESSAGES = 1000
 """A minute: two per cycle."""
-SETTLE = 3.0
-"""Seconds after a turn: spans are exported every two."""
+SETTLE = 6.0
+"""Seconds after a turn: spans are exported every five."""
 WITHIN = 400.0
 
 

@@ -50,7 +50,7 @@ class Away:
                     if each.key == "muster.run"
                 ]
             )
-        return httpx.Response(status)
+        return httpx.Response(status, stream=httpx.ByteStream(b""))
 
 
 def made(stage: Stage, away: Away, *, sample: float = 1.0) -> Exporter:

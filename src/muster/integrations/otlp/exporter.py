@@ -24,19 +24,19 @@ from muster.domain.operation import Operation
 from muster.integrations.otlp import spans
 from muster.integrations.otlp.encoding import encode
 from muster.integrations.otlp.spans import Attribute, Span
+from muster.outgoing import NoAnswer, Outgoing
 from muster.ports.clock import Clock
 from muster.ports.commits import Record, Written
 from muster.ports.store import Store
 
 logger = logging.getLogger(__name__)
 
-EVERY = 2.0
+EVERY = 5.0
 """Seconds between two batches: what a person waits for the end of a trace."""
 BATCH = 512
 QUEUED_MOST = 8192
 """Writes, and spans that could not be sent: some 2 KiB each."""
 KNOWN_MOST = 4096
-ANSWER_WITHIN = 10.0
 PAUSE_MOST = 60.0
 CLOSE_WITHIN = 3.0
 _LATER = (408, 429, 502, 503, 504)
@@ -67,13 +67,8 @@ class Exporter:
         self._clock = clock
         self._resource = resource
         self._sample = sample
-        self._http = httpx.AsyncClient(
-            headers={**headers, "Content-Type": "application/json"},
-            timeout=ANSWER_WITHIN,
-            follow_redirects=False,
-            trust_env=False,
-            transport=transport,
-        )
+        always = {**headers, "Content-Type": "application/json"}
+        self._outgoing = Outgoing(url, always, transport)
         self._heard: deque[Written] = deque(maxlen=QUEUED_MOST)
         self._spans: deque[Span] = deque(maxlen=QUEUED_MOST)
         self._operations: dict[OperationId, Operation] = {}
@@ -98,7 +93,7 @@ class Exporter:
         with suppress(CannotExport, StoreUnavailable, TimeoutError):
             async with asyncio.timeout(CLOSE_WITHIN):
                 await self.export()
-        await self._http.aclose()
+        await self._outgoing.close()
 
     async def _run(self) -> None:
         while True:
@@ -191,15 +186,11 @@ class Exporter:
     async def _send(self, batch: Sequence[Span]) -> None:
         body = encode(batch, resource=self._resource, version=muster.__version__)
         try:
-            # The whole exchange has one limit, and the status says all: the answer's body is never read.
-            async with (
-                asyncio.timeout(ANSWER_WITHIN),
-                self._http.stream("POST", self._url, content=body) as response,
-            ):
-                status, taken = response.status_code, response.is_success
-        except (httpx.HTTPError, TimeoutError) as error:
-            raise CannotExport(str(error) or type(error).__name__, passing=True) from error
-        if not taken:
+            response = await self._outgoing.post(body)
+        except NoAnswer as error:
+            raise CannotExport(str(error), passing=True) from error
+        if not response.is_success:
+            status = response.status_code
             raise CannotExport(f"{self._url} answered {status}", passing=status in _LATER)
 
     def _keep(self, batch: Sequence[Span]) -> None:

@@ -1,6 +1,5 @@
 """Send one message to a webhook's address, and say what the answer means."""
 
-import asyncio
 import hmac
 from base64 import b64decode, b64encode
 from binascii import Error
@@ -9,6 +8,7 @@ import httpx
 
 from muster.domain.errors import ProviderError
 from muster.integrations.webhooks.tables import Webhook
+from muster.outgoing import NoAnswer, Outgoing
 
 PREFIX = "whsec_"
 
@@ -34,7 +34,6 @@ def headers(secret: str, message_id: str, body: bytes, *, now: float) -> dict[st
     return said
 
 
-ANSWER_WITHIN = 15.0
 RETRY_AFTER_MOST = 3600.0
 _LATER = (408, 425, 429)
 _SERVER_ERROR = 500
@@ -55,38 +54,28 @@ class NotDelivered(ProviderError):
 
 
 class Receiver:
-    """One address. Redirects are never followed: they could lead a signed message anywhere."""
+    """One address."""
 
     def __init__(self, webhook: Webhook, transport: httpx.AsyncBaseTransport | None = None) -> None:
         """Raises InvalidRequest for an address or secret that can't be read."""
-        self._url = webhook.address()
         self._secret = webhook.secret()
         self._host = webhook.host
-        self._http = httpx.AsyncClient(
-            headers={"Content-Type": "application/json", "User-Agent": "muster"},
-            timeout=ANSWER_WITHIN,
-            follow_redirects=False,
-            trust_env=False,
-            transport=transport,
-        )
+        always = {"Content-Type": "application/json", "User-Agent": "muster"}
+        self._outgoing = Outgoing(webhook.address(), always, transport)
 
     async def send(self, message_id: str, body: bytes, *, now: float) -> None:
         """Send a message. Raises NotDelivered, in words that show only the host of the address."""
         said = headers(self._secret, message_id, body, now=now)
         try:
-            # The whole exchange has one limit, and the status says all: the answer's body is never read.
-            async with (
-                asyncio.timeout(ANSWER_WITHIN),
-                self._http.stream("POST", self._url, content=body, headers=said) as response,
-            ):
-                if not response.is_success:
-                    raise _refusal(self._host, response)
-        except (httpx.HTTPError, TimeoutError) as error:
-            why = f"{self._host} can't be reached ({type(error).__name__})"
+            response = await self._outgoing.post(body, said)
+        except NoAnswer as error:
+            why = f"{self._host} can't be reached ({type(error.__cause__).__name__})"
             raise NotDelivered(why, passing=True) from error
+        if not response.is_success:
+            raise _refusal(self._host, response)
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._outgoing.close()
 
 
 def _refusal(host: str, response: httpx.Response) -> NotDelivered:
