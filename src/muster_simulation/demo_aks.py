@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.output import Output
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -68,7 +67,6 @@ def demo_aks(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave server and page up until Ctrl-C. Also: KEEP=1.")
     ] = False,
-    _output: Output = None,
 ) -> None:
     """See clusters on a simulated Azure: one is made, one fails, one is stopped; then all is gone."""
     from muster.integrations.aks import credentials

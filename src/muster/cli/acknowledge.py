@@ -4,8 +4,6 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.output import Output
-
 
 def acknowledge(
     findings: Annotated[
@@ -15,7 +13,6 @@ def acknowledge(
     *,
     everything: Annotated[bool, typer.Option("--all", help="All present findings.")] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Show the finding again.")] = False,
-    _output: Output = None,
 ) -> None:
     """Hide findings. They come back when they happen again or get worse.
 

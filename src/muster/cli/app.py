@@ -100,14 +100,21 @@ class LazyGroup(TyperGroup):
 
 
 def load_command(name: str) -> Any:
-    """Load a command: its module's function of the same name, or its `app` of several commands."""
+    """Load a command: its module's function of the same name, or its `app` of several commands.
+
+    It gets the option `--output`, which every command has.
+    """
+    from muster.cli.output import add_option
+
     module = import_module(commands()[name].module)
     several = getattr(module, "app", None)
     if several is None:
         several = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         several.command(name)(getattr(module, getattr(module, "NAME", name)))
     several.rich_markup_mode = None
-    return typer.main.get_command(several)
+    command = typer.main.get_command(several)
+    add_option(command)
+    return command
 
 
 app = typer.Typer(

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.output import Output
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ def apply(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would change and what it costs. Change nothing.")
     ] = False,
-    _output: Output = None,
 ) -> None:
     """Apply the templates and limits of a muster.toml. Warm nodes are replaced only if they would be made
     differently."""

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.output import Output
-
 if TYPE_CHECKING:
     from muster.client import SyncClient
     from muster.domain.acts import ActFilter
@@ -56,7 +54,6 @@ def audit(
         typer.Option("--entity", metavar="KIND|ID", help="e.g. node, template, or the id of one thing."),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with new acts.")] = False,
-    _output: Output = None,
 ) -> None:
     """Show who did what, oldest first. In JSON one act per line. For admins."""
     from muster.cli.connection import open_client

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import options
-from muster.cli.output import Output
 from muster.cli.signatures import list_group, lists
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ TemplateName = Annotated[
 
 
 @lists(app)
-def listed(*, state: State = None, _output: Output = None) -> None:
+def listed(*, state: State = None) -> None:
     """List clusters. Deleted ones only with `--state deleted`."""
     from muster.cli import output
     from muster.cli.connection import open_client
@@ -82,7 +81,6 @@ def create(
     wait: options.Wait = None,
     detach: options.Detach = False,
     key: options.Key = None,
-    _output: Output = None,
 ) -> None:
     """Create a cluster and watch it: steps, node pools, the provider's state. Ctrl-C leaves it running.
 
@@ -115,7 +113,7 @@ def _ready(operation: "Operation", name: str) -> None:
 
 
 @app.command()
-def show(name: Name, *, _output: Output = None) -> None:
+def show(name: Name) -> None:
     """Show a cluster, and the progress of work on it."""
     from muster.cli import output
     from muster.cli.connection import open_client
@@ -180,7 +178,6 @@ def delete(
     wait: options.Wait = None,
     detach: options.Detach = False,
     key: options.Key = None,
-    _output: Output = None,
 ) -> None:
     """Delete a cluster and its role assignments.
 

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.output import Output
 from muster.cli.signatures import list_group, lists
 from muster.domain.text import counted
 
@@ -22,7 +21,7 @@ Target = Annotated[str, typer.Argument(metavar="COMMAND", help="A command's id, 
 
 
 @lists(app)
-def listed(*, run: OfRun = None, limit: Limit = 20, _output: Output = None) -> None:
+def listed(*, run: OfRun = None, limit: Limit = 20) -> None:
     """List commands, newest first."""
     from muster.cli import output
     from muster.cli.connection import open_client
@@ -92,7 +91,7 @@ def _typed(command: "Command") -> str:
 
 
 @app.command()
-def show(target: Target, *, _output: Output = None) -> None:
+def show(target: Target) -> None:
     """Show a command: its arguments, state and result."""
     from muster.cli import output
     from muster.cli.command_results import describe_end
@@ -129,8 +128,6 @@ def cancel(
             help="A command's id, or a run: all of its commands that still run.",
         ),
     ],
-    *,
-    _output: Output = None,
 ) -> None:
     """Kill commands with all their processes. The nodes stay with their run."""
     from muster.cli import output

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster.cli.output import Output
 from muster.cli.signatures import list_group, lists
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="As listed; `local` is
 
 
 @lists(app)
-def listed(*, _output: Output = None) -> None:
+def listed() -> None:
     """List contexts. The one in use has a star."""
     from muster.cli import output
     from muster.config.contexts import LOCAL, ContextsFile
@@ -43,7 +42,7 @@ def listed(*, _output: Output = None) -> None:
 
 
 @app.command()
-def use(name: Name, *, _output: Output = None) -> None:
+def use(name: Name) -> None:
     """Use a context from now on. MUSTER_SERVER, MUSTER_CONTEXT and --context still count before it."""
     from muster.cli import output
     from muster.config.contexts import ContextsFile
@@ -59,8 +58,6 @@ def use(name: Name, *, _output: Output = None) -> None:
 @app.command()
 def show(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="(default: the one in use)")] = None,
-    *,
-    _output: Output = None,
 ) -> None:
     """Show a context, without its secret."""
     from muster.cli import output
@@ -81,7 +78,7 @@ def show(
 
 
 @app.command()
-def remove(name: Name, *, _output: Output = None) -> None:
+def remove(name: Name) -> None:
     """Forget a context and its token. Its login stays valid at the server: `muster logout` ends it."""
     from muster.cli import output
     from muster.config.contexts import ContextsFile

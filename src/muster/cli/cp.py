@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.output import Output
-
 if TYPE_CHECKING:
     from muster.cli.copies import Copied, Remote
 
@@ -17,7 +15,6 @@ def cp(
     *,
     index: Annotated[int, typer.Option("--index", metavar="N", help="Node N of the run.", min=0)] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace a directory that is here.")] = False,
-    _output: Output = None,
 ) -> None:
     """Copy a file or a directory to a node, or from it.
 

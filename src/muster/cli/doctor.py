@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from muster.cli.options import FILE, SettingsFile, find_settings_file
-from muster.cli.output import Output
 from muster.integration import Check, Level, Machine
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class Stored:
     """Those that make nodes."""
 
 
-def doctor(*, file: SettingsFile = None, _output: Output = None) -> None:
+def doctor(*, file: SettingsFile = None) -> None:
     """Check this machine, the server and what its settings name, and say what to do. Fails if something is
     broken."""
     from muster.cli import output

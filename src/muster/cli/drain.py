@@ -4,12 +4,8 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.output import Output
 
-
-def drain(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="The node's id.")], *, _output: Output = None
-) -> None:
+def drain(node: Annotated[str, typer.Argument(metavar="NODE", help="The node's id.")]) -> None:
     """Keep a node from further runs; terminate it when it is free."""
     from muster.cli import output
     from muster.cli.connection import open_client

@@ -4,8 +4,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.output import Output
-
 if TYPE_CHECKING:
     from muster.wire.events import Event
 
@@ -20,7 +18,6 @@ def events(
     everything: Annotated[
         bool, typer.Option("--all", help="Also renewals of nodes that are kept warm. JSON always has them.")
     ] = False,
-    _output: Output = None,
 ) -> None:
     """Show past events, oldest first; with --follow, also new ones. In JSON one event per line."""
     from muster.cli import output

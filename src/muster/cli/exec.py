@@ -7,7 +7,7 @@ import typer
 
 from muster.cli import options
 from muster.cli.durations import parse_duration
-from muster.cli.output import Output, Raw
+from muster.cli.output import Raw
 from muster.cli.stdin import Stdin
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ def execute(
     detach: options.Detach = False,
     key: options.Key = None,
     _raw: Raw = False,
-    _output: Output = None,
 ) -> None:
     """Run a command on every node of a run, and show its output line by line: `[0] …`.
 

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from muster.cli.durations import parse_duration
-from muster.cli.output import Output
 from muster.domain.text import counted
 
 
@@ -13,7 +12,6 @@ def extend(
     target: Annotated[str, typer.Argument(metavar="RUN|OPERATION", help="A run, or its provision's id.")],
     *,
     by: Annotated[float, typer.Option("--by", parser=parse_duration, metavar="DURATION", help="e.g. 30m.")],
-    _output: Output = None,
 ) -> None:
     """Give the nodes of a run more time."""
     from muster.cli import output

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.options import FILE, Yes
-from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +37,6 @@ def init(
     ] = 8,
     template: Annotated[str, typer.Option(metavar="NAME", help="The name of the first template.")] = "ci",
     yes: Yes = False,
-    _output: Output = None,
 ) -> None:
     """Write a muster.toml with a comment for each setting. In a terminal it asks for what is not given.
 

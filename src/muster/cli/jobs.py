@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.output import Output
 from muster.cli.signatures import list_group, lists
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ Name = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, such as 
 
 
 @lists(app)
-def listed(*, state: State = None, limit: Limit = 50, _output: Output = None) -> None:
+def listed(*, state: State = None, limit: Limit = 50) -> None:
     """List jobs, newest first. Completed ones only with `--state completed`."""
     from muster.cli import output
     from muster.cli.connection import open_client
@@ -102,7 +101,7 @@ def _source(source: "JobSource") -> str:
 
 
 @app.command()
-def show(name: Name, *, _output: Output = None) -> None:
+def show(name: Name) -> None:
     """Show a job: what its source said, which node runs it, or why none does."""
     from muster.cli import output
     from muster.cli.connection import open_client
@@ -147,7 +146,7 @@ def _facts(job: "Job") -> tuple[tuple[str, str], ...]:
 
 
 @app.command()
-def why(name: Name, *, _output: Output = None) -> None:
+def why(name: Name) -> None:
     """Say why a job waits: what holds it back, or how far its machine is."""
     from muster.cli import output
     from muster.cli.connection import open_client

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.output import Output
-
 if TYPE_CHECKING:
     from muster.client import SyncClient
     from muster.config.contexts import Context, Contexts
@@ -39,7 +37,6 @@ def login(
         Path | None,
         typer.Option("--ca-file", metavar="FILE", help="The certificate of your own authority, in PEM."),
     ] = None,
-    _output: Output = None,
 ) -> None:
     """Log in to a server: confirm a code in the browser, on any machine. The login is kept for you alone."""
     from muster.cli import output

@@ -6,15 +6,11 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.output import Output
-
 
 def logout(
     context: Annotated[
         str | None, typer.Argument(metavar="[CONTEXT]", help="Which one. (default: the one in use)")
     ] = None,
-    *,
-    _output: Output = None,
 ) -> None:
     """End a login. The context stays, so `muster login` needs no address. A token of an admin stays valid."""
     from dataclasses import replace

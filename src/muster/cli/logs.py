@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import options
-from muster.cli.output import Output, Raw
+from muster.cli.output import Raw
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
@@ -23,7 +23,6 @@ def logs(
     every: Annotated[bool, typer.Option("--all", help="Of all commands, not only the last ones.")] = False,
     wait: options.Wait = None,
     _raw: Raw = False,
-    _output: Output = None,
 ) -> None:
     """Show what the last commands of a run wrote, line by line: `[0] …`."""
     from muster.cli import command_output, output

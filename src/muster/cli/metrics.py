@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.output import Output
 from muster.cli.signatures import list_group, lists
 
 app = list_group("List metrics; print alert rules and a dashboard.")
@@ -19,7 +18,7 @@ _HEAD = re.compile(r"^# (HELP|TYPE) (\S+) (.*)$", re.MULTILINE)
 
 
 @lists(app)
-def listed(*, _output: Output = None) -> None:
+def listed() -> None:
     """List the metrics of the server, each with its kind and meaning."""
     from muster.cli import output
     from muster.cli.connection import open_client
@@ -40,7 +39,7 @@ def listed(*, _output: Output = None) -> None:
 
 
 @app.command()
-def alerts(*, runbooks: Runbooks = "", _output: Output = None) -> None:
+def alerts(*, runbooks: Runbooks = "") -> None:
     """Print alert rules for Prometheus."""
     from muster.cli import output
     from muster.monitoring.alerts import ALERTS, render
@@ -52,7 +51,7 @@ def alerts(*, runbooks: Runbooks = "", _output: Output = None) -> None:
 
 
 @app.command()
-def dashboard(*, _output: Output = None) -> None:
+def dashboard() -> None:
     """Print a dashboard for Grafana: import it there, and choose your Prometheus."""
     from muster.cli import output
     from muster.monitoring.dashboard import render

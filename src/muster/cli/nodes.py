@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.durations import parse_duration
-from muster.cli.output import Output
 from muster.cli.signatures import list_group, lists
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import HOLD
@@ -28,7 +27,7 @@ NodeId = Annotated[str, typer.Argument(metavar="NODE", help="The node's id.")]
 
 
 @lists(app)
-def listed(*, state: State = None, template: TemplateName = None, _output: Output = None) -> None:
+def listed(*, state: State = None, template: TemplateName = None) -> None:
     """List nodes. Terminated ones only with `--state terminated`."""
     from muster.cli import output
     from muster.cli.connection import open_client
@@ -90,7 +89,7 @@ def _all(client: "SyncClient", state: list[str], template: str | None) -> "list[
 
 
 @app.command()
-def show(node: NodeId, *, _output: Output = None) -> None:
+def show(node: NodeId) -> None:
     """Show a node: state, health, deadline, boot, events."""
     from muster.cli import charts, output
     from muster.cli.connection import open_client
@@ -151,7 +150,7 @@ def _health(node: "Node") -> str:
 
 
 @app.command()
-def diagnosis(node: NodeId, *, _output: Output = None) -> None:
+def diagnosis(node: NodeId) -> None:
     """Show why a node failed: the cause, the line that proves it, and the collected evidence."""
     from muster.cli import output
     from muster.cli.connection import open_client
@@ -187,7 +186,6 @@ def hold(
         float | None,
         typer.Option("--for", parser=parse_duration, metavar="DURATION", help="At most 1d. (default: 30m)"),
     ] = None,
-    _output: Output = None,
 ) -> None:
     """Keep a failed node for a look with `muster shell`. It ends when the time is over."""
     from muster.cli import output
@@ -204,7 +202,7 @@ def hold(
 
 
 @app.command()
-def terminate(node: NodeId, *, _output: Output = None) -> None:
+def terminate(node: NodeId) -> None:
     """Terminate a node, even if a run uses it."""
     from muster.cli import output
     from muster.cli.connection import open_client

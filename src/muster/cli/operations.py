@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import options
-from muster.cli.output import Output
 from muster.cli.signatures import list_group, lists
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ def listed(
     status: Statuses = None,
     run: OfRun = None,
     limit: Limit = 20,
-    _output: Output = None,
 ) -> None:
     """List operations, newest first."""
     from muster.cli import output
@@ -86,7 +84,7 @@ def _step(operation: "Operation") -> str:
 
 
 @app.command()
-def show(target: Target, *, _output: Output = None) -> None:
+def show(target: Target) -> None:
     """Show an operation: its progress, or how it ended."""
     from muster.cli import exits, output
     from muster.cli.connection import find_operation, open_client
@@ -127,7 +125,7 @@ def show(target: Target, *, _output: Output = None) -> None:
 
 
 @app.command()
-def watch(target: Target, *, wait: options.Wait = None, _output: Output = None) -> None:
+def watch(target: Target, *, wait: options.Wait = None) -> None:
     """Watch an operation to its end. Its history is shown first; the exit code is its outcome.
 
     For a run, it is the worst exit code of its commands, as with `muster run`.
@@ -157,7 +155,7 @@ def watch(target: Target, *, wait: options.Wait = None, _output: Output = None) 
 
 
 @app.command()
-def cancel(target: Target, *, _output: Output = None) -> None:
+def cancel(target: Target) -> None:
     """Stop an operation. If its nodes are handed over already, release it instead."""
     from muster.cli import output
     from muster.cli.connection import find_operation, open_client
@@ -175,7 +173,7 @@ def cancel(target: Target, *, _output: Output = None) -> None:
 
 
 @app.command()
-def why(target: Target, *, _output: Output = None) -> None:
+def why(target: Target) -> None:
     """Show what an operation waits for, since when and until when; or why it ended."""
     from muster.cli import exits, output
     from muster.cli.connection import find_operation, open_client

@@ -46,9 +46,19 @@ def _choose(value: Form | None) -> Form:
     return OutputSettings.form
 
 
-Output = Annotated[
-    Form | None, typer.Option("--output", "-o", help="text, or json for programs.", callback=_choose)
-]
+_FORM = typer.Option(
+    "--output", "-o", help="text, or json for programs.", callback=_choose, expose_value=False
+)
+
+
+def add_option(command: Any) -> None:
+    """Give a command, and all commands below it, the option `--output`."""
+
+    def declare(_form: Annotated[Form | None, _FORM] = None) -> None: ...
+
+    command.params += typer.main.get_params_convertors_ctx_param_name_from_function(declare)[0]
+    for each in getattr(command, "commands", {}).values():
+        add_option(each)
 
 
 def _choose_raw(value: bool) -> bool:

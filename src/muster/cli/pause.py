@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.options import Yes
-from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.wire.templates import Pauses
@@ -15,7 +14,7 @@ Template = Annotated[
 ]
 
 
-def pause(template: Template = None, *, yes: Yes = False, _output: Output = None) -> None:
+def pause(template: Template = None, *, yes: Yes = False) -> None:
     """Stop new claims and launches of a template, or of all. Runs continue.
 
     Asks before it pauses all.
@@ -42,7 +41,7 @@ def print_pauses(pauses: "Pauses") -> None:
     output.say(f"✔ paused: {', '.join(held)}" if held else "✔ nothing is paused")
 
 
-def resume(template: Template = None, *, _output: Output = None) -> None:
+def resume(template: Template = None) -> None:
     """End the pause of a template, or the pause of all. Templates paused by name stay paused."""
     from muster.cli.connection import open_client
     from muster.client import calls

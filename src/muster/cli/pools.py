@@ -1,10 +1,9 @@
 """`muster pools`: show each template's nodes against its cap and its warm minimum."""
 
-from muster.cli.output import Output
 from muster.domain.text import counted
 
 
-def pools(*, _output: Output = None) -> None:
+def pools() -> None:
     """Show each template's nodes against its cap and its warm minimum."""
     from muster.cli import output
     from muster.cli.connection import open_client

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from muster.cli import options
-from muster.cli.output import Output
 from muster.cli.signatures import with_options
 from muster.domain.text import counted
 
@@ -21,7 +20,6 @@ def provision(
     wait: options.Wait = None,
     detach: options.Detach = False,
     key: options.Key = None,
-    _output: Output = None,
 ) -> None:
     """Ask for ready nodes, all or nothing, and watch their progress.
 

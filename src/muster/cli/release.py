@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import options
-from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.wire.operations import Operation
@@ -20,7 +19,6 @@ def release(
     wait: options.Wait = None,
     detach: options.Detach = False,
     key: options.Key = None,
-    _output: Output = None,
 ) -> None:
     """Give the nodes of a run back. A provision that isn't ready yet is cancelled."""
     from muster.cli.connection import is_operation, open_client

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import options
-from muster.cli.output import Output, Raw
+from muster.cli.output import Raw
 from muster.cli.signatures import with_options
 from muster.cli.stdin import Stdin
 
@@ -58,7 +58,6 @@ def run(
     detach: options.Detach = False,
     key: options.Key = None,
     _raw: Raw = False,
-    _output: Output = None,
 ) -> None:
     """Provision nodes, run a command on each, show its output line by line, give the nodes back.
 

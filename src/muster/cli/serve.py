@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.options import find_settings_file
-from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.config import Config
@@ -58,7 +57,6 @@ def serve(
             " installation are given up.",
         ),
     ] = False,
-    _output: Output = None,
 ) -> None:
     """Run the server on this machine until Ctrl-C or SIGTERM. Nodes keep running and reconnect."""
     flags = {

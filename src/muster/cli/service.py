@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from muster.cli.options import SettingsFile, Yes
-from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,7 +68,7 @@ class Place:
 
 
 @app.callback()
-def root(*, _output: Output = None) -> None:
+def root() -> None:
     """Run the server as a systemd service."""
 
 
@@ -81,7 +80,6 @@ def install(
     start: Annotated[bool, typer.Option("--start/--no-start", help="Start it now.")] = True,
     root: Root = Path("/"),
     yes: Yes = False,
-    _output: Output = None,
 ) -> None:
     """Install the unit, enable it and start it. Nodes keep running when the service stops or restarts."""
     from muster.cli import output
@@ -113,9 +111,7 @@ def install(
 
 
 @app.command()
-def uninstall(
-    *, user: User = False, root: Root = Path("/"), yes: Yes = False, _output: Output = None
-) -> None:
+def uninstall(*, user: User = False, root: Root = Path("/"), yes: Yes = False) -> None:
     """Stop the service and remove its unit. Data and nodes stay: `muster down` ends the nodes."""
     from muster.cli import output
     from muster.cli.options import confirm
@@ -141,7 +137,7 @@ def uninstall(
 
 
 @app.command()
-def show(*, file: SettingsFile = None, user: User = False, _output: Output = None) -> None:
+def show(*, file: SettingsFile = None, user: User = False) -> None:
     """Print the unit, and change nothing."""
     from muster.cli import output
     from muster.cli.options import find_settings_file

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.output import Output
-
 if TYPE_CHECKING:
     from muster.client import SyncClient
     from muster.wire.commands import Command
@@ -23,7 +21,6 @@ def shell(
     ] = None,
     *,
     index: Annotated[int, typer.Option("--index", metavar="N", help="Node N of the run.", min=0)] = 0,
-    _output: Output = None,
 ) -> None:
     """Open a terminal on a node, in the workspace and with the rights of its run.
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.output import Output
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ def status(
     report: Annotated[
         bool, typer.Option("--report", help="As Markdown, to be pasted into an incident.")
     ] = False,
-    _output: Output = None,
 ) -> None:
     """Show findings with next steps first; then what waits, what failed, and changes by people."""
     from muster.cli import output

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, TypeGuard
 import typer
 
 from muster.cli.options import Yes
-from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.stores.sql.tx import Report
@@ -32,12 +31,12 @@ DataDir = Annotated[
 
 
 @app.callback()
-def root(*, _output: Output = None) -> None:
+def root() -> None:
     """Create, check, back up or restore the store of a server. The server needn't run."""
 
 
 @app.command()
-def check(*, store: Address = None, data_dir: DataDir = None, _output: Output = None) -> None:
+def check(*, store: Address = None, data_dir: DataDir = None) -> None:
     """Check whether this program can use the store. Changes nothing."""
     from muster.stores import factory
 
@@ -67,7 +66,6 @@ def create(
             help="Of a new table: logs and partitions, each for 1,000 writes a second. (default: 16)",
         ),
     ] = None,
-    _output: Output = None,
 ) -> None:
     """Make what is missing: the database (or table and queues), its schema, the installation. Repeating it is
     harmless."""
@@ -93,7 +91,6 @@ def backup(
     to: Annotated[Path, typer.Argument(help="The file to write; it must not be there yet.")],
     *,
     data_dir: DataDir = None,
-    _output: Output = None,
 ) -> None:
     """Copy SQLite's file, whole and consistent, while the server runs. (PostgreSQL: use pg_dump.)"""
     from muster.cli import output
@@ -128,7 +125,6 @@ def restore(
         ),
     ] = False,
     yes: Yes = False,
-    _output: Output = None,
 ) -> None:
     """Put a backup in the place of SQLite's file. The server must not run. The present file is kept."""
     from muster.cli import output
@@ -177,7 +173,6 @@ def policy(
     *,
     store: Address = None,
     account: Annotated[str, typer.Option(help="The AWS account's number. (default: any)")] = "*",
-    _output: Output = None,
 ) -> None:
     """Print the IAM policy that a server needs for its store on DynamoDB, and nothing more."""
     from muster.cli import store_aws

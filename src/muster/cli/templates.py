@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster.cli.output import Output
 from muster.cli.signatures import list_group, lists
 from muster.domain.template import CLUSTER
 from muster.domain.text import counted
@@ -22,7 +21,6 @@ app = list_group("List templates; show or retire one.")
 def listed(
     *,
     retired: Annotated[bool, typer.Option("--retired", help="Also retired templates.")] = False,
-    _output: Output = None,
 ) -> None:
     """List the current revision of every template."""
     from muster.cli import output
@@ -63,7 +61,7 @@ def listed(
 
 
 @app.command()
-def retire(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: Output = None) -> None:
+def retire(name: Annotated[str, typer.Argument(metavar="TEMPLATE")]) -> None:
     """Stop giving out nodes of a template until it is applied again. Runs continue."""
     from muster.cli import output
     from muster.cli.connection import open_client
@@ -105,7 +103,7 @@ def _said(value: Any) -> str:
 
 
 @app.command()
-def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")], *, _output: Output = None) -> None:
+def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")]) -> None:
     """Show a template, and how long its boots take."""
     from muster.cli import charts, output
     from muster.cli.connection import open_client

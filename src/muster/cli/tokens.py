@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.durations import parse_duration
-from muster.cli.output import Output
 from muster.cli.signatures import list_group, lists
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ def create(
         str | None,
         typer.Option("--template", metavar="NAME", help="With --role enrol: the template of the apps."),
     ] = None,
-    _output: Output = None,
 ) -> None:
     """Make a token. Its secret is shown once, now."""
     from muster.cli import output
@@ -64,7 +62,7 @@ def create(
 
 
 @lists(app)
-def listed(*, _output: Output = None) -> None:
+def listed() -> None:
     """List tokens, without their secrets."""
     from muster.cli import output
     from muster.cli.connection import open_client
@@ -108,7 +106,6 @@ def revoke(
     last_admin: Annotated[
         bool, typer.Option("--last-admin", help="Revoke even the last valid admin token.")
     ] = False,
-    _output: Output = None,
 ) -> None:
     """Revoke a token, at once and for ever."""
     from muster.cli import output

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster.cli.output import Output
-
 if TYPE_CHECKING:
     from muster.integrations.command.promises import Outcome, Trial
 
@@ -15,12 +13,12 @@ MACHINES_MOST = 10
 
 
 @app.callback()
-def root(*, _output: Output = None) -> None:
+def root() -> None:
     """Try an executable that makes machines (docs/provider-protocol.md)."""
 
 
 @app.command()
-def schema(*, _output: Output = None) -> None:
+def schema() -> None:
     """Print the JSON Schema of the protocol."""
     from muster.cli import output
     from muster.integrations.command import protocol
@@ -45,7 +43,6 @@ def check(
         int, typer.Option(min=1, max=MACHINES_MOST, help="How many machines it may make at once.")
     ] = 2,
     dry: Annotated[bool, typer.Option("--dry", help="Make no machine.")] = False,
-    _output: Output = None,
 ) -> None:
     """Try each promise of the protocol against the real thing, and end what was made.
 

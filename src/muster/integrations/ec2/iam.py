@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from muster.cli.options import SettingsFile, find_settings_file
-from muster.cli.output import Output
 
 WHO = ("server", "nodes")
 
@@ -22,7 +21,6 @@ def iam(
             help="The installation of the machines. (default: the running server's)",
         ),
     ] = None,
-    _output: Output = None,
 ) -> None:
     """Print the least that a server (or a node) must be allowed in AWS, as an IAM policy."""
     import json

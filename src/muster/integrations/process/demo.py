@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from muster.cli.output import Output
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -63,7 +62,6 @@ def demo(
     stop: Annotated[
         Path | None, typer.Option("--stop", metavar="DIRECTORY", help="End one that was left up.")
     ] = None,
-    _output: Output = None,
 ) -> None:
     """Show Muster at work: an own server and three nodes, cold, used, returned and warm; then end
     everything."""

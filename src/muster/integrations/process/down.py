@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.options import Yes
-from muster.cli.output import Output
 
 if TYPE_CHECKING:
     from muster.config import DataDirectory
@@ -23,7 +22,6 @@ def down(
         str | None, typer.Option(help="Of the server. (default: MUSTER_DATA_DIR, else the user's)")
     ] = None,
     yes: Yes = False,
-    _output: Output = None,
 ) -> None:
     """End all nodes, then the server of this machine. What the store knows is kept for the next start.
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muster.cli.options import SettingsFile, Yes, find_settings_file
-from muster.cli.output import Output
 from muster.cli.signatures import list_group, lists
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ Fingerprint = Annotated[
 
 
 @lists(app)
-def listed(*, file: SettingsFile = None, _output: Output = None) -> None:
+def listed(*, file: SettingsFile = None) -> None:
     """List the hosts: whether they answer, and how many slots are taken."""
     from muster.cli import output
 
@@ -65,7 +64,7 @@ def listed(*, file: SettingsFile = None, _output: Output = None) -> None:
 
 
 @app.command()
-def check(names: Names = None, *, file: SettingsFile = None, _output: Output = None) -> None:
+def check(names: Names = None, *, file: SettingsFile = None) -> None:
     """Log in to hosts and say what is wrong with them. Fails if something is broken."""
     from muster.cli import output
     from muster.cli.doctor import drawn
@@ -88,13 +87,13 @@ def check(names: Names = None, *, file: SettingsFile = None, _output: Output = N
 
 
 @app.command()
-def drain(names: Some, *, file: SettingsFile = None, _output: Output = None) -> None:
+def drain(names: Some, *, file: SettingsFile = None) -> None:
     """Give these hosts no new nodes. What runs there goes on."""
     _drain(file, names, on=True)
 
 
 @app.command()
-def enable(names: Some, *, file: SettingsFile = None, _output: Output = None) -> None:
+def enable(names: Some, *, file: SettingsFile = None) -> None:
     """Let drained hosts take nodes again."""
     _drain(file, names, on=False)
 
@@ -106,7 +105,6 @@ def trust(
     fingerprint: Fingerprint = None,
     yes: Yes = False,
     file: SettingsFile = None,
-    _output: Output = None,
 ) -> None:
     """Show the fingerprint of a host's key, and accept it. Compare it with the host's own first:
     `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` prints it there."""

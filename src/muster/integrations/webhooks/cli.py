@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.options import SettingsFile, find_settings_file
-from muster.cli.output import Output
 from muster.cli.signatures import list_group, lists
 from muster.domain.text import counted
 
@@ -27,7 +26,7 @@ Ids = Annotated[
 
 
 @lists(app)
-def listed(*, file: SettingsFile = None, _output: Output = None) -> None:
+def listed(*, file: SettingsFile = None) -> None:
     """List the webhooks: which events go where."""
     from muster.cli import output
 
@@ -54,7 +53,7 @@ def listed(*, file: SettingsFile = None, _output: Output = None) -> None:
 
 
 @app.command("test")
-def send_test(name: Name, *, file: SettingsFile = None, _output: Output = None) -> None:
+def send_test(name: Name, *, file: SettingsFile = None) -> None:
     """Send a test message to a webhook, and say how it was answered."""
     from muster.cli import output
     from muster.domain.errors import NotFound
@@ -72,8 +71,6 @@ def send_test(name: Name, *, file: SettingsFile = None, _output: Output = None) 
 @app.command()
 def undelivered(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only of this webhook.")] = None,
-    *,
-    _output: Output = None,
 ) -> None:
     """List the messages that no receiver took: those that wait, and those that were given up."""
     from muster.cli import output
@@ -113,7 +110,7 @@ def _row(message: "Undelivered") -> tuple[str, ...]:
 
 
 @app.command()
-def resend(name: Name, ids: Ids = None, *, _output: Output = None) -> None:
+def resend(name: Name, ids: Ids = None) -> None:
     """Send undelivered messages again now, also those that were given up."""
     from muster.cli import output
     from muster.cli.connection import open_client
@@ -128,7 +125,7 @@ def resend(name: Name, ids: Ids = None, *, _output: Output = None) -> None:
 
 
 @app.command()
-def forget(name: Name, ids: Ids = None, *, _output: Output = None) -> None:
+def forget(name: Name, ids: Ids = None) -> None:
     """Forget messages that were given up."""
     from muster.cli import output
     from muster.cli.connection import open_client
