@@ -32,7 +32,6 @@ def simulate(
     jobs: Annotated[
         int | None, typer.Option(help="With --seeds: worker processes. (default: one per core)")
     ] = None,
-    output: Annotated[str, typer.Option(help="text or json.")] = "text",
 ) -> None:
     """Run the control plane in a simulated world of crashes, lost replies and lying clouds, and check
     its promises after every event. The same seed gives the same trace."""
@@ -42,8 +41,6 @@ def simulate(
         _refuse("give either --seed or --seeds: one seed to look at, or how many to try")
     if faults not in tuple(Level):
         _refuse(f"cannot use --faults {faults}: choose one of {', '.join(Level)}")
-    if output not in ("text", "json"):
-        _refuse(f"cannot use --output {output}: choose text or json")
     if days is not None and hours is not None:
         _refuse("give --days or --hours, not both")
     if days is not None:
@@ -58,31 +55,31 @@ def simulate(
     if seed is not None:
         if jobs is not None:
             _refuse("cannot use --jobs with --seed: one seed runs in one process")
-        _one(seed, faults, hours or ONE, replicas or 2, output)
+        _one(seed, faults, hours or ONE, replicas or 2)
     else:
         chosen = range(first, first + (seeds or 0))
-        _many(chosen, faults=faults, hours=hours or MANY, replicas=replicas, jobs=jobs, output=output)
+        _many(chosen, faults=faults, hours=hours or MANY, replicas=replicas, jobs=jobs)
 
 
-def _one(seed: int, faults: str, hours: float, replicas: int, output: str) -> None:
+def _one(seed: int, faults: str, hours: float, replicas: int) -> None:
     import time
 
+    from muster.cli.output import wants_json
     from muster_simulation.reporting import one_as_json, one_as_text
     from muster_simulation.simulate import simulate as run
 
     result = run(seed=seed, faults=faults, hours=hours, replicas=replicas, wall=time.perf_counter)
-    typer.echo(one_as_json(result) if output == "json" else one_as_text(result))
+    typer.echo(one_as_json(result) if wants_json() else one_as_text(result))
     if not result.ok:
         raise typer.Exit(1)
 
 
-def _many(
-    seeds: range, *, faults: str, hours: float, replicas: int | None, jobs: int | None, output: str
-) -> None:
+def _many(seeds: range, *, faults: str, hours: float, replicas: int | None, jobs: int | None) -> None:
     import os
     import sys
     import time
 
+    from muster.cli.output import wants_json
     from muster_simulation.campaign import Campaign
     from muster_simulation.reporting import many_as_json, many_as_text
     from muster_simulation.seed_progress import progress
@@ -94,7 +91,7 @@ def _many(
     with progress(len(seeds), terminal=sys.stderr.isatty()) as shown:
         outcome = campaign.run(shown)
     wall = time.perf_counter() - started
-    render = many_as_json if output == "json" else many_as_text
+    render = many_as_json if wants_json() else many_as_text
     typer.echo(render(outcome, wall=wall))
     if outcome.failures:
         raise typer.Exit(1)
