@@ -154,7 +154,7 @@ imports: $(READY) ## Check that imports point inwards
 
 lifecycle: $(READY) ## Write docs/lifecycle.md anew from the node table
 	@mkdir -p docs
-	$(BIN)/python -m muster.domain.lifecycle_page > .venv/lifecycle.md
+	$(BIN)/python -m tools.reference lifecycle > .venv/lifecycle.md
 	@mv .venv/lifecycle.md docs/lifecycle.md
 
 # For nights. A part that fails stops no other. docs/testing.md says how to read what they print.
@@ -168,11 +168,11 @@ soak-fuzz: $(READY)
 	MUSTER_FUZZ_FACTOR=$(FACTOR) $(BIN)/pytest -n $(WORKERS) --timeout 0 tests/fuzz
 
 codes: $(READY) ## Write docs/codes.md anew from the codes
-	$(BIN)/python -m muster.domain.codes_page > .venv/codes.md
+	$(BIN)/python -m tools.reference codes > .venv/codes.md
 	@mv .venv/codes.md docs/codes.md
 
 alerts: $(READY) ## Write docs/alerts.md anew from the alerts
-	$(BIN)/python -m muster.monitoring.page > .venv/alerts.md
+	$(BIN)/python -m tools.reference alerts > .venv/alerts.md
 	@mv .venv/alerts.md docs/alerts.md
 
 bench: $(READY) ## Measure what has a target, each figure beside its floor (ARGS=all for everything)

@@ -20,7 +20,7 @@ from bench.node_copies import date, multiply
 from bench.pool import fill
 from bench.provisions import NoVerifier
 from muster.controllers.deadlines import DeadlineSweep
-from muster.controllers.status import StatusKeeper
+from muster.controllers.node_health import StatusKeeper
 from muster.domain.deadlines import Watch
 from muster.domain.health import Health
 from muster.domain.ids import NodeId

@@ -3,32 +3,25 @@
 import asyncio
 from collections.abc import Sequence
 
-from muster.controllers.attachments import Attachments
-from muster.controllers.auditor import Auditor
+from muster.controllers.apps import HandOvers, ServiceProbes
+from muster.controllers.attachments import Attachments, Withdrawals
 from muster.controllers.boot_watch import BootWatch
 from muster.controllers.cluster_orphans import ClusterOrphans
-from muster.controllers.command_timeouts import CommandTimeouts
+from muster.controllers.commands import CommandTimeouts, LostCommands
 from muster.controllers.deadlines import DeadlineSweep
 from muster.controllers.duties import Duties, Duty
 from muster.controllers.endings import EndingsListener
 from muster.controllers.evidence_collector import EvidenceCollector
-from muster.controllers.hand_overs import HandOvers
 from muster.controllers.job_placements import JobPlacements
 from muster.controllers.launch_closer import LaunchCloser
-from muster.controllers.lost_commands import LostCommands
-from muster.controllers.lost_nodes import LostNodes
+from muster.controllers.node_health import LostNodes, PaceKeeper, StatusKeeper
 from muster.controllers.orphans import Orphans
 from muster.controllers.overdue_operations import OverdueOperations
-from muster.controllers.pace import PaceKeeper
 from muster.controllers.pool import PoolKeeper
-from muster.controllers.pool_sampler import PoolSampler
-from muster.controllers.pruner import Pruner
 from muster.controllers.reaper import Reaper
-from muster.controllers.service_probes import ServiceProbes
 from muster.controllers.standing_duties import StandingDutyKeeper
-from muster.controllers.status import StatusKeeper
+from muster.controllers.upkeep import Auditor, PoolSampler, Pruner
 from muster.controllers.vanished_machines import VanishedMachines
-from muster.controllers.withdrawals import Withdrawals
 from muster.domain.operation import Kind
 from muster.domain.settings import Settings
 from muster.enrolment.enroller import Enrolment

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from muster.client import calls
-from muster.controllers.pool_sampler import PoolSampler
+from muster.controllers.upkeep import PoolSampler
 from muster.domain.access import Role
 from muster.domain.requests import ProvisionRequest
 from tests.api.site import Site

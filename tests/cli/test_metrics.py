@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from muster.monitoring import page
 from muster.monitoring.alerts import ALERTS, render
 from muster.monitoring.dashboard import ROWS
 from tests.cli.terminal import Terminal
-from tools import promtool
+from tools import promtool, reference
 
 ROOT = Path(__file__).parents[2]
 _NAME = re.compile(r"\b((?:muster|gha)_[a-z_]+?)(?:_bucket|_count|_sum)?\b(?!_)")
@@ -50,7 +49,7 @@ def test_each_alert_links_to_its_runbook(alone: Terminal) -> None:
 
 
 def test_the_page_of_runbooks_is_current() -> None:
-    assert (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8") == page.render(), "make alerts"
+    assert (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8") == reference.alerts(), "make alerts"
 
 
 def test_the_dashboard_is_json_whose_panels_do_not_overlap(alone: Terminal) -> None:

@@ -22,8 +22,8 @@ from muster.domain.access import (
     TokenKind,
     hashed,
 )
-from muster.domain.acknowledgements import KEPT, Acknowledgement
 from muster.domain.errors import Conflict, NotFound
+from muster.domain.overview import KEPT, Acknowledgement
 from muster.domain.progress import Tone
 from muster.ports.access import AccessStore
 from muster.ports.store import Store

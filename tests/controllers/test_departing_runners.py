@@ -1,6 +1,6 @@
 """Runners whose node is on its way out, in virtual time: closed to new jobs, then removed."""
 
-from muster.controllers.withdrawals import Withdrawals
+from muster.controllers.attachments import Withdrawals
 from muster.domain import node as nodes
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node

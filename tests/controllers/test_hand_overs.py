@@ -15,8 +15,8 @@ import pytest
 
 from muster.api import ApiSettings, create_app
 from muster.api.access import mint
+from muster.controllers.apps import HandOvers
 from muster.controllers.deadlines import DeadlineSweep
-from muster.controllers.hand_overs import HandOvers
 from muster.domain.access import Role
 from muster.domain.ids import NodeId
 from muster.domain.template import EXTERNAL, Runtime, TemplateSpec

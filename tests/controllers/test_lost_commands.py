@@ -1,7 +1,7 @@
 import re
 from dataclasses import replace
 
-from muster.controllers.lost_commands import LostCommands
+from muster.controllers.commands import LostCommands
 from muster.domain.command import Command, CommandState, Execution, exit_status
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import ADVICE, Reason

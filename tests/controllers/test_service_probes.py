@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from muster.controllers.service_probes import AT_ONCE, ServiceProbes
+from muster.controllers.apps import AT_ONCE, ServiceProbes
 from muster.domain.app import App
 from muster.domain.health import PROBE_FAILURES, Health
 from muster.domain.ids import NodeId

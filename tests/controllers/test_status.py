@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from muster.controllers.status import StatusKeeper
+from muster.controllers.node_health import StatusKeeper
 from muster.domain.health import Health, HealthChange, Vitals
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from muster.controllers.auditor import Auditor
-from muster.controllers.pruner import Pruner
+from muster.controllers.upkeep import Auditor, Pruner
 from muster.domain import node as nodes
 from muster.domain.errors import NotFound
 from muster.domain.lifecycle import NodeState
@@ -50,7 +49,7 @@ async def test_a_pass_goes_on_bite_after_bite(stage: Stage) -> None:
     settings = replace(stage.settings, retention=10.0)
     await stage.pass_time(20.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("muster.controllers.pruner.BATCH", 1)
+        patch.setattr("muster.controllers.upkeep.BATCH", 1)
         await Pruner(stage.ports, settings).reconcile()
 
     assert await stage.nodes(NodeState.TERMINATED) == []

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from muster.domain.acknowledgements import (
+from muster.domain.findings import Culprit, Finding
+from muster.domain.overview import (
     KEPT,
     STATES_FOR,
     Acknowledged,
@@ -12,7 +13,6 @@ from muster.domain.acknowledgements import (
     holds,
     split_acknowledged,
 )
-from muster.domain.findings import Culprit, Finding
 from muster.domain.progress import Tone
 from tests.domain.builders import NOW, SMALLEST
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.domain import lifecycle_page
 from muster.domain.lifecycle import EDGES, LIVE, MEANING, NodeState, Verb, allowed
+from tools import reference
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,11 +102,11 @@ def test_allowed_is_the_table_and_nothing_else() -> None:
 
 
 def test_the_page_on_the_lifecycle_is_the_generated_one() -> None:
-    assert (ROOT / "docs" / "lifecycle.md").read_text(encoding="utf-8") == lifecycle_page.render()
+    assert (ROOT / "docs" / "lifecycle.md").read_text(encoding="utf-8") == reference.lifecycle()
 
 
 def test_the_page_names_every_state_edge_and_arrow() -> None:
-    page = lifecycle_page.render().splitlines()
+    page = reference.lifecycle().splitlines()
     for state in NodeState:
         assert f"| `{state}` | {MEANING[state]} |" in page
     for edge in EDGES:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from muster.domain import unforeseen_errors
+from muster.domain import work_findings
 from muster.domain.failures import Failed, Failure
 from muster.domain.ids import OperationId
 from muster.domain.progress import Tone
@@ -38,7 +38,7 @@ def test_an_operation_that_an_internal_error_ended_is_named_first() -> None:
 
 @pytest.mark.parametrize(("more", "over"), [(0.0, False), (SMALLEST, True)])
 def test_after_a_while_it_is_over(more: float, over: bool) -> None:
-    found = judge(replace(QUIET, internal=[replace(ENDED, at=NOW - unforeseen_errors.RECENT - more)]))
+    found = judge(replace(QUIET, internal=[replace(ENDED, at=NOW - work_findings.RECENT - more)]))
     assert [each.over for each in found] == [over]
 
 

@@ -6,12 +6,11 @@ import pytest
 
 from muster.api.telemetry import Telemetry
 from muster.controllers.duties import Duties, Duty
-from muster.domain.acknowledgements import Acknowledgement
 from muster.domain.errors import Implausible
 from muster.domain.findings import About
 from muster.domain.lifecycle import NodeState
 from muster.domain.observations import HOUR, LATE_LEAST, LATE_TICKS
-from muster.domain.overview import Overview
+from muster.domain.overview import Acknowledgement, Overview
 from muster.domain.progress import Tone
 from muster.domain.settings import Settings
 from muster.domain.verdicts import QUEUED

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from muster.controllers.lost_nodes import LostNodes
+from muster.controllers.node_health import LostNodes
 from muster.controllers.orphans import Orphans
 from muster.controllers.reaper import Reaper
 from muster.domain import (

@@ -8,7 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
-    from muster.domain.acts import ActFilter
+    from muster.domain.recent_changes import ActFilter
     from muster.wire.events import Event
 
 
@@ -58,7 +58,7 @@ def audit(
     """Show who did what, oldest first. In JSON one act per line. For admins."""
     from muster.cli.connection import open_client
     from muster.client import calls
-    from muster.domain.acts import ActFilter
+    from muster.domain.recent_changes import ActFilter
 
     if follow and until is not None:
         raise typer.BadParameter("--until and --follow exclude each other")

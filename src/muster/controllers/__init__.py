@@ -1,1 +1,1 @@
-"""Perform the periodic duties: one per file, one reconcile() each, each held by one replica at a time."""
+"""Perform the periodic duties: one class with one reconcile() each, held by one replica at a time."""

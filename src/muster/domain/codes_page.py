@@ -1,4 +1,4 @@
-"""Render the codes as docs/codes.md (`python -m muster.domain.codes_page`) and as the server's page.
+"""Render the codes as the server's page. `tools.reference` makes docs/codes.md of the same sections.
 
 A code that is both a reason and a problem code has one anchor, where it is explained first.
 """
@@ -27,27 +27,9 @@ WHAT = (
 )
 
 
-def render() -> str:
-    lines = [
-        f"# {TITLE}",
-        "",
-        "Generated from `muster.domain.codes` by `make codes`; edit the tables, not this page.",
-        "",
-        f"{WHAT} A server shows this page at `{codes.PAGE}`.",
-        "",
-        "```console",
-        "$ muster operations why ID      # why an operation waits or ended",
-        "```",
-    ]
-    for title, what, rows in _anchored():
-        lines += ["", f"## {title}", "", what, "", "| code | cause | what to do |", "|---|---|---|"]
-        lines += [f"| {anchor}`{row.code}` | {row.cause} | {row.cure} |" for row, anchor in rows]
-    return "\n".join(lines) + "\n"
-
-
 def html() -> str:
     parts = []
-    for title, what, rows in _anchored():
+    for title, what, rows in anchored():
         body = "".join(
             f"<tr><td>{anchor}<code>{row.code}</code></td><td>{_marked(row.cause)}</td>"
             f"<td>{_marked(row.cure)}</td></tr>"
@@ -62,7 +44,8 @@ def html() -> str:
     )
 
 
-def _anchored() -> Iterator[tuple[str, str, list[tuple[Entry, str]]]]:
+def anchored() -> Iterator[tuple[str, str, list[tuple[Entry, str]]]]:
+    """Return each section's title, introduction and codes. A code has its anchor where it comes first."""
     named: set[str] = set()
     for title, what, entries in SECTIONS:
         yield title, what, list(_rows(entries(), named))
@@ -79,7 +62,3 @@ def _marked(words: str) -> str:
     """Escaped, with `code` as code."""
     pieces = escape(words).split("`")
     return "".join(f"<code>{each}</code>" if n % 2 else each for n, each in enumerate(pieces))
-
-
-if __name__ == "__main__":
-    print(render(), end="")

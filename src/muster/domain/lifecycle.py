@@ -1,7 +1,7 @@
 """Define the life of a node as data: states, verbs, edges, and who may call each verb.
 
 A state changes only by a verb along an edge of this table. `docs/lifecycle.md` is generated from it (see
-`lifecycle_page`). A test checks the table: one verb per edge, every state reaches `terminated`, no edge
+`tools.reference`). A test checks the table: one verb per edge, every state reaches `terminated`, no edge
 leaves it.
 """
 

@@ -3,17 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from muster.domain.acknowledgements import Acknowledged
 from muster.domain.boot import Distribution, distribution
 from muster.domain.failures import Group
-from muster.domain.findings import Finding
+from muster.domain.findings import ORDER, Finding
 from muster.domain.health import Health
 from muster.domain.holdings import Holding
 from muster.domain.ids import OperationId
 from muster.domain.job_figures import JobFigures
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
-from muster.domain.observations import Calls, Dependency, DutyObservation
+from muster.domain.observations import DAY, HOUR, Calls, Dependency, DutyObservation
+from muster.domain.progress import Tone
 from muster.domain.recent_changes import Change
 from muster.domain.template import Template
 from muster.domain.undelivered import Backlog
@@ -21,6 +21,57 @@ from muster.domain.wait_reasons import Waiting
 
 GROUPS_MOST = 20
 LEFTOVERS_MOST = 20
+STATES_FOR = HOUR
+KEPT = 30 * DAY
+"""Older acknowledgements are forgotten, and what they were for is shown again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """An operator has seen a finding, and it need not be shown first any more."""
+
+    finding: str
+    """The finding's id."""
+    tone: Tone
+    """How bad it was."""
+    at: float
+    actor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledged:
+    finding: Finding
+    actor: str
+    at: float
+
+
+def holds(acknowledgement: Acknowledgement, finding: Finding, *, now: float) -> bool:
+    """Return whether an acknowledgement still covers the finding.
+
+    A finding comes back when it happens anew or gets worse. A state whose begin is unknown can't be told from
+    the same state anew, so it comes back after an hour.
+    """
+    if ORDER.index(finding.tone) < ORDER.index(acknowledgement.tone) or now >= acknowledgement.at + KEPT:
+        return False
+    if finding.happened_at is None:
+        return now < acknowledgement.at + STATES_FOR
+    return finding.happened_at <= acknowledgement.at
+
+
+def split_acknowledged(
+    findings: Sequence[Finding], acknowledgements: Sequence[Acknowledgement], *, now: float
+) -> tuple[tuple[Finding, ...], tuple[Acknowledged, ...]]:
+    """Split the findings into those to show and those acknowledged, each in their order."""
+    known = {each.finding: each for each in acknowledgements}
+    shown: list[Finding] = []
+    seen: list[Acknowledged] = []
+    for finding in findings:
+        found = known.get(finding.id)
+        if found is not None and holds(found, finding, now=now):
+            seen.append(Acknowledged(finding=finding, actor=found.actor, at=found.at))
+        else:
+            shown.append(finding)
+    return tuple(shown), tuple(seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

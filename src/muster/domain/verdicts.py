@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from muster.domain.failures import Group
 from muster.domain.findings import ORDER, About, Culprit, Finding, culprit_of, ranked
 from muster.domain.health import Health
-from muster.domain.job_findings import job_findings
 from muster.domain.observations import (
     MINUTE,
     Calls,
@@ -24,8 +23,8 @@ from muster.domain.progress import Tone
 from muster.domain.reasons import ADVICE, Reason
 from muster.domain.text import counted
 from muster.domain.undelivered import Backlog
-from muster.domain.unforeseen_errors import unforeseen
 from muster.domain.wait_reasons import Waiting, WaitsFor
+from muster.domain.work_findings import job_findings, unforeseen
 
 LEAST_CALLS = 5
 """Fewer calls say nothing about a rate."""

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from muster.domain import checks, undelivered
 from muster.domain import node as nodes
-from muster.domain.acknowledgements import Acknowledgement
 from muster.domain.deadlines import HARD
 from muster.domain.errors import Conflict, InvalidRequest, NotFound
 from muster.domain.findings import Finding
@@ -16,6 +15,7 @@ from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import ENDING, NodeState
 from muster.domain.node import HOLD, Node, NodeChange
 from muster.domain.operation import Operation
+from muster.domain.overview import Acknowledgement
 from muster.domain.reasons import Reason
 from muster.domain.requests import HOLD_MAX
 from muster.domain.run_decisions import run_of

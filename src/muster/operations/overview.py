@@ -8,15 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from muster.domain import observations
-from muster.domain.acknowledgements import split_acknowledged
 from muster.domain.cluster import LIVE_CLUSTERS, Cluster, ClusterState
 from muster.domain.deadlines import overdue_after
+from muster.domain.errors import NotFound
 from muster.domain.failures import ORDERLY, Failed, Failure, LocalAdvice, grouped
 from muster.domain.holdings import holdings
+from muster.domain.ids import OperationId
 from muster.domain.job_figures import JobFigures, served, with_source
 from muster.domain.job_figures import grouped as grouped_jobs
 from muster.domain.jobs import JobState
-from muster.domain.lifecycle import NodeState
+from muster.domain.lifecycle import Fact, NodeState, Verb
 from muster.domain.node import Node
 from muster.domain.observations import (
     DAY,
@@ -29,19 +30,31 @@ from muster.domain.observations import (
     Starved,
 )
 from muster.domain.operation import Kind, Operation
-from muster.domain.overview import Counted, Failures, Handover, Leftovers, Overview, Pool, Pools, Runs, warmth
+from muster.domain.overview import (
+    Counted,
+    Failures,
+    Handover,
+    HeldNode,
+    Leftovers,
+    Overview,
+    Pool,
+    Pools,
+    Runs,
+    split_acknowledged,
+    warmth,
+)
 from muster.domain.reasons import Reason
 from muster.domain.recent_changes import changes
+from muster.domain.run_decisions import run_of
 from muster.domain.settings import Settings
 from muster.domain.undelivered import LISTED_MOST, backlogs
 from muster.domain.verdicts import all_well, judge
 from muster.domain.wait_reasons import waiting
 from muster.operations.concurrency import concurrently
-from muster.operations.held_nodes import held_nodes
 from muster.operations.templates import unmet_requirement
 from muster.ports.bundle import Ports
 from muster.ports.overview import Tick
-from muster.ports.store import Page
+from muster.ports.store import Page, Store
 
 OPERATIONS_MOST = 500
 NODES_MOST = 500
@@ -50,6 +63,9 @@ HANDOVERS_MOST = 1000
 CHANGES_MOST = 200
 CLUSTERS_MOST = 200
 JOBS_MOST = 1000
+KEEPERS_NAMED = 20
+_KEEPER_EVENTS_MOST = 50
+_KEPT_BY = (Fact.HELD.value, Verb.EXTEND.value)
 _SERVED = (JobState.RUNNING, JobState.COMPLETED)
 
 
@@ -301,3 +317,38 @@ def _terminating(pools: Pools, ending: Sequence[Node]) -> int:
     known = {pool.template.name for pool in pools.items}
     counted = sum(pool.counts.get(NodeState.TERMINATING, 0) for pool in pools.items)
     return counted + sum(node.template not in known for node in ending)
+
+
+async def held_nodes(store: Store, nodes: Sequence[Node], pools: Pools) -> tuple[HeldNode, ...]:
+    """Return those of the nodes that are kept for a look, the one that ends first at the front. Who keeps a
+    node is looked up for the first few."""
+    held = sorted((each for each in nodes if each.held), key=lambda each: (each.deadline_at or 0.0, each.id))
+    names = await concurrently(_keeper(store, each) for each in held[:KEEPERS_NAMED])
+    caps = {pool.template.name: (pool.used, pool.template.spec.max_nodes) for pool in pools.items}
+    found = []
+    for number, node in enumerate(held):
+        used, most = caps.get(node.template, (0, 0))
+        found.append(
+            HeldNode(node=node, by=names[number] if number < len(names) else "", used=used, max_nodes=most)
+        )
+    return tuple(found)
+
+
+async def _keeper(store: Store, node: Node) -> str:
+    """Return who keeps the node: who held or extended it last, else who asked for its operation. Empty: not
+    known."""
+    for event in reversed((await store.last_events(limit=_KEEPER_EVENTS_MOST, entity_id=node.id)).items):
+        if event.name in _KEPT_BY and event.actor:
+            return event.actor
+    if node.operation_id is None:
+        return ""
+    try:
+        provision = await store.operation(node.operation_id)
+    except NotFound:
+        return ""
+    return await _asker(store, run_of(provision.idempotency_key) or provision.id)
+
+
+async def _asker(store: Store, operation_id: OperationId) -> str:
+    first = (await store.events(after=None, limit=1, entity_id=operation_id)).items
+    return first[0].actor if first else ""

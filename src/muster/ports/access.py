@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from muster.domain.access import ApiToken, DeviceRequest
-from muster.domain.acknowledgements import Acknowledgement
+from muster.domain.overview import Acknowledgement
 from muster.ports.verbs import reads, writes
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from msgspec import Meta
 
-from muster.domain import acknowledgements, failures, findings, holdings, wait_reasons
+from muster.domain import failures, findings, holdings, overview, wait_reasons
 from muster.domain import overview as domain
 from muster.domain.events import Entity
 from muster.domain.findings import About
@@ -69,7 +69,7 @@ class AcknowledgedFinding(Shape):
     at: Time
 
     @classmethod
-    def of(cls, given: acknowledgements.Acknowledged) -> Self:
+    def of(cls, given: overview.Acknowledged) -> Self:
         return convert(cls, given, by=given.actor)
 
 

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from muster.controllers.pruner import Pruner
+from muster.controllers.upkeep import Pruner
 from muster.domain import undelivered
 from muster.domain.errors import NotFound
 from muster.domain.observations import DAY, HOUR

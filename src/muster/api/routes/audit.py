@@ -8,8 +8,8 @@ from math import inf
 from muster.api.access import Access
 from muster.api.context import Ctx
 from muster.api.router import Route, Table
-from muster.domain.acts import ActFilter
 from muster.domain.events import Event as Act
+from muster.domain.recent_changes import ActFilter
 from muster.ports.store import Cursor
 from muster.wire.base import Page
 from muster.wire.events import AuditQuery, Event

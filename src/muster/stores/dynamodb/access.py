@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from muster.domain.access import ENDED_KEPT, ApiToken, DeviceRequest, Settlement, TokenKind, displaced
-from muster.domain.acknowledgements import KEPT, Acknowledgement
 from muster.domain.events import of_installation, of_note, of_token_made, of_token_revoked
+from muster.domain.overview import KEPT, Acknowledgement
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Again, Table

@@ -6,9 +6,9 @@ Holds hashes of secrets, never a secret.
 from collections.abc import Sequence
 
 from muster.domain.access import ENDED_KEPT, ApiToken, DeviceRequest, Settlement, TokenKind, displaced
-from muster.domain.acknowledgements import KEPT, Acknowledgement
 from muster.domain.errors import Conflict, NotFound
 from muster.domain.events import of_installation, of_note, of_token_made, of_token_revoked
+from muster.domain.overview import KEPT, Acknowledgement
 from muster.stores.records import device_over
 from muster.stores.sql import events
 from muster.stores.sql.engines import EngineVerbs, read, write

@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar, get_origin, get_type_hints
 
 from muster.domain import serialization
 from muster.domain.access import ApiToken, DeviceRequest
-from muster.domain.acknowledgements import Acknowledgement
 from muster.domain.boot import Boot
 from muster.domain.cluster import Cluster
 from muster.domain.command import Command
@@ -25,6 +24,7 @@ from muster.domain.jobs import Job
 from muster.domain.launch import Launch
 from muster.domain.node import Node
 from muster.domain.operation import Operation
+from muster.domain.overview import Acknowledgement
 from muster.domain.requests import Request
 from muster.domain.serialization import Plain
 from muster.domain.undelivered import Undelivered

@@ -1,0 +1,137 @@
+"""Set how often nodes beat, judge their health, and give up those that stay offline."""
+
+import logging
+from collections.abc import Sequence
+
+from muster.domain import health
+from muster.domain import node as nodes
+from muster.domain.deadlines import Limits, Watch
+from muster.domain.errors import Conflict
+from muster.domain.health import Vitals
+from muster.domain.ids import NodeId
+from muster.domain.lifecycle import NodeState
+from muster.domain.pace import interval
+from muster.domain.reasons import Reason
+from muster.domain.settings import Settings
+from muster.operations.watch import WatchTracker
+from muster.ports.bundle import Ports
+from muster.ports.store import TOTAL
+
+BATCH = 500
+
+
+class StatusKeeper:
+    """Judge the health of nodes, and only of those whose stored health may be outdated.
+
+    Writes health, never a state. `LostNodes` acts on bad health.
+    """
+
+    def __init__(self, ports: Ports, settings: Settings, watch_tracker: WatchTracker) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._limits = settings.limits
+        self._watch_tracker = watch_tracker
+
+    async def reconcile(self) -> None:
+        after: NodeId | None = None
+        while True:
+            # The time first: if we stand still before the watch is known, it began anew after that time.
+            now = self._ports.clock.now()
+            watch = await self._watch_tracker.look()
+            limits = watch.limits(self._limits, now=now)
+            some = await self._store.suspects(
+                stale_before=now - limits.stale_after,
+                settled_before=now - limits.max_transition,
+                after=after,
+                limit=BATCH,
+            )
+            await self._judge(some, watch, limits, now)
+            if len(some) < BATCH:
+                return
+            after = some[-1].node_id
+
+    async def _judge(self, suspects: Sequence[Vitals], watch: Watch, limits: Limits, now: float) -> None:
+        judged: list[Vitals] = []
+        for vitals in suspects:
+            change = health.judge(vitals, now=now, observing_since=watch.since, limits=limits)
+            try:
+                if change is not None:
+                    await self._store.write_health(change)
+            except Conflict:
+                continue  # it joined anew, or is gone: what it said then is still news
+            if vitals.news:
+                judged.append(vitals)
+        if judged:
+            await self._store.mark_news_judged(judged)
+
+
+class LostNodes:
+    """Give up nodes that are offline for too long: idle ones soon, running ones later.
+
+    Time in which no replica watched does not count.
+    """
+
+    def __init__(self, ports: Ports, settings: Settings, watch_tracker: WatchTracker) -> None:
+        self._ports = ports
+        self._store = ports.store
+        self._limits = settings.limits
+        self._watch_tracker = watch_tracker
+
+    async def reconcile(self) -> None:
+        # A claim must not get a dead idle node; a run may survive a partition.
+        await self._condemn(NodeState.IDLE, self._limits.dead_after)
+        await self._condemn(NodeState.RUNNING, self._limits.lost_after)
+
+    async def _condemn(self, state: NodeState, patience: float) -> None:
+        # The time first: if we stand still before the watch is known, it began anew after that time.
+        now = self._ports.clock.now()
+        watch = await self._watch_tracker.look()
+        if now - watch.since < patience and watch.away_from is not None:
+            return
+        for node in await self._store.offline(states=(state,), since_before=now - patience, limit=BATCH):
+            detail = f"offline for more than {patience:.0f} s"
+            try:
+                change = nodes.condemn(
+                    node,
+                    now=now,
+                    reason=Reason.HEARTBEAT_LOST,
+                    detail=detail,
+                    silent_since=now - patience,
+                )
+                await self._store.apply(change)
+            except Conflict:
+                continue  # it moved, or is back: the next look decides
+
+
+logger = logging.getLogger(__name__)
+
+
+class PaceKeeper:
+    """Tell nodes to beat more slowly the more of them there are, and faster again when there are fewer.
+
+    Owns the interval that all replicas tell their nodes. The rule is in `muster.domain.pace`.
+    """
+
+    def __init__(self, ports: Ports, settings: Settings, watch_tracker: WatchTracker) -> None:
+        self._ports = ports
+        self._limits = settings.limits
+        self._watch_tracker = watch_tracker
+
+    async def reconcile(self) -> None:
+        nodes = (await self._ports.store.usage(TOTAL)).total
+        pace = (await self._watch_tracker.look()).pace
+        told = None if pace is None else pace.beat_seconds
+        wanted = interval(
+            nodes, least=self._limits.beat_seconds, rate=self._limits.beats_per_second, present=told
+        )
+        if wanted == told:
+            return
+        watch = await self._watch_tracker.set_beat(wanted)
+        if told is not None:
+            limits = watch.limits(self._limits, now=self._ports.clock.now())
+            logger.info(
+                "%d nodes: each beats every %g s from now on, and is called offline after %g s of silence",
+                nodes,
+                wanted,
+                limits.stale_after,
+            )
