@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from bench import Figure
 from muster.stores.dynamodb import DynamoStore
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 from tests.stores.emulator import over, wired
 
 NODES = 192
@@ -58,13 +58,13 @@ async def _floor(store: DynamoStore) -> float:
 
 
 async def _claims(store: DynamoStore, gang: int) -> float:
-    scene = Scene(store)
-    idle = await scene.idle(NODES)
-    operations = [await scene.leased() for _ in range(CLAIMERS)]
+    records = Records(store)
+    idle = await records.idle(NODES)
+    operations = [await records.leased() for _ in range(CLAIMERS)]
     taken: list[str] = []
 
     async def claimer(place: int) -> None:
-        while got := await scene.claim(operations[place], gang):
+        while got := await records.claim(operations[place], gang):
             taken.extend(node.id for node in got)
 
     started = time.perf_counter()

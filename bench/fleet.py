@@ -56,14 +56,14 @@ async def measure() -> Sequence[Figure]:
         FakeEc2(boots=False) as fake,
         patch.dict(os.environ, FAKE),
     ):
-        scene = _Scene(Path(folder, "muster.db"), fake)
+        setup = _Setup(Path(folder, "muster.db"), fake)
         try:
-            return await scene.measured()
+            return await setup.measured()
         finally:
-            await scene.close()
+            await setup.close()
 
 
-class _Scene:
+class _Setup:
     def __init__(self, path: Path, fake: FakeEc2) -> None:
         self._fake = fake
         self._clock = SystemClock()

@@ -45,7 +45,7 @@ class NoVerifier:
         raise NotImplementedError(proof)  # no machine joins here
 
 
-class _Stage:
+class _Setup:
     """A control plane over a durable store whose claimed nodes attach the moment they are claimed."""
 
     def __init__(self, path: Path) -> None:
@@ -111,20 +111,20 @@ class _Stage:
 
 async def measure() -> Sequence[Figure]:
     with tempfile.TemporaryDirectory(prefix="bench-", dir=home()) as folder:
-        stage = _Stage(Path(folder, "muster.db"))
-        plane = await stage.open()
+        setup = _Setup(Path(folder, "muster.db"))
+        plane = await setup.open()
         spec = TemplateSpec(name="warm", provider="simulated", max_nodes=10**6, idle_timeout=86_400.0)
-        await stage.store.apply_template(spec, now=0.0)
+        await setup.store.apply_template(spec, now=0.0)
         now = time.time()
-        await fill(stage.store, "warm", PROVISIONS, provider="simulated", now=now, until=now + 86_400.0)
+        await fill(setup.store, "warm", PROVISIONS, provider="simulated", now=now, until=now + 86_400.0)
         running = asyncio.create_task(plane.run())
         await asyncio.sleep(0)
-        stage.count_writes()
-        seconds, took = await _provision_all(plane, stage)
+        setup.count_writes()
+        seconds, took = await _provision_all(plane, setup)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        await stage.store.close()
-        per_operation = stage.writes / PROVISIONS
+        await setup.store.close()
+        per_operation = setup.writes / PROVISIONS
         floor = _floor(Path(folder, "floor.db"), round(per_operation))
     took.sort()
     return [
@@ -149,7 +149,7 @@ async def measure() -> Sequence[Figure]:
     ]
 
 
-async def _provision_all(plane: ControlPlane, stage: _Stage) -> tuple[float, list[float]]:
+async def _provision_all(plane: ControlPlane, setup: _Setup) -> tuple[float, list[float]]:
     turns = asyncio.Semaphore(IN_FLIGHT)
     took: list[float] = []
 
@@ -157,7 +157,7 @@ async def _provision_all(plane: ControlPlane, stage: _Stage) -> tuple[float, lis
         async with turns:
             started = time.perf_counter()
             request = ProvisionRequest(template="warm", count=1, run=f"run-{number}")
-            ended = await _ended(stage, await plane.desk.provision(request))
+            ended = await _ended(setup, await plane.desk.provision(request))
             assert ended.status is Status.SUCCEEDED, ended.verdict
             took.append(time.perf_counter() - started)
 
@@ -168,12 +168,12 @@ async def _provision_all(plane: ControlPlane, stage: _Stage) -> tuple[float, lis
     return time.perf_counter() - began, took
 
 
-async def _ended(stage: _Stage, operation: Operation) -> Operation:
-    listener = stage.wakeups.listen((operation_topic(operation.id),))
+async def _ended(setup: _Setup, operation: Operation) -> Operation:
+    listener = setup.wakeups.listen((operation_topic(operation.id),))
     try:
         while not operation.ended:
             await listener.wait(5.0)
-            operation = await stage.store.operation(operation.id)
+            operation = await setup.store.operation(operation.id)
     finally:
         listener.close()
     return operation

@@ -14,7 +14,7 @@ from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, TemplateSpec
 from tests.e2e.site import until
 from tests.e2e.ssh_site import config
-from tests.integrations.ssh.yard import PYTHON, SSHD, Yard
+from tests.integrations.ssh.lab import PYTHON, SSHD, Lab
 
 NODES, HOSTS, ROUNDS = 20, 4, 3
 TEMPLATE = TemplateSpec(name="ssh", provider="ssh", resource_class="small", reuse=Reuse.NEVER, max_nodes=100)
@@ -24,31 +24,31 @@ async def measure() -> Sequence[Figure]:
     if SSHD is None:
         raise RuntimeError("cannot measure: there is no sshd; install openssh-server")
     with data_directory() as root:
-        yard = Yard(root=root)
+        lab = Lab(root=root)
         try:
-            settings = await asyncio.to_thread(_hosts, yard, root)
+            settings = await asyncio.to_thread(_hosts, lab, root)
             async with served(root / "data", config=settings, capacity=0) as server:
-                return await asyncio.to_thread(_measured, yard, server)
+                return await asyncio.to_thread(_measured, lab, server)
         finally:
-            await asyncio.to_thread(yard.sweep)
+            await asyncio.to_thread(lab.sweep)
 
 
-def _hosts(yard: Yard, root: Path) -> Path:
+def _hosts(lab: Lab, root: Path) -> Path:
     for number in range(HOSTS):
-        yard.host(f"host-{number}")
+        lab.host(f"host-{number}")
     settings = root / "muster.toml"
-    settings.write_text(config(yard, {name: {"slots": NODES // HOSTS * 2} for name in yard.machines}))
+    settings.write_text(config(lab, {name: {"slots": NODES // HOSTS * 2} for name in lab.machines}))
     return settings
 
 
-def _measured(yard: Yard, server: Server) -> Sequence[Figure]:
+def _measured(lab: Lab, server: Server) -> Sequence[Figure]:
     bare: list[float] = []
     ready: list[float] = []
     with SyncClient(server.url, server.admin) as client:
         client.send(calls.apply(TEMPLATE))
         _provisioned(client, "warm-up")  # the server's sessions last; a bare command has none
         for turn in range(ROUNDS):
-            bare.append(_commands(yard))
+            bare.append(_commands(lab))
             ready.append(_provisioned(client, f"round-{turn}"))
     return [
         Figure(
@@ -81,19 +81,19 @@ def _living(client: SyncClient) -> bool:
     return bool(client.send(calls.nodes(state=states)).items)
 
 
-def _commands(yard: Yard) -> float:
+def _commands(lab: Lab) -> float:
     """As many logins, each with a Python that does nothing, as fast as ssh can."""
     began = time.perf_counter()
-    machines = list(yard.machines.values())
-    started = [_command(yard, machines[each % HOSTS].port) for each in range(NODES)]
+    machines = list(lab.machines.values())
+    started = [_command(lab, machines[each % HOSTS].port) for each in range(NODES)]
     codes = [each.wait() for each in started]
     if any(codes):
         raise RuntimeError(f"cannot log in: ssh ended with {codes}")
     return time.perf_counter() - began
 
 
-def _command(yard: Yard, port: int) -> subprocess.Popen[bytes]:
+def _command(lab: Lab, port: int) -> subprocess.Popen[bytes]:
     options = ["BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR"]
-    argv = ["ssh", "-F", "/dev/null", "-i", str(yard.key), "-p", str(port)]
+    argv = ["ssh", "-F", "/dev/null", "-i", str(lab.key), "-p", str(port)]
     argv += [word for option in options for word in ("-o", option)]
     return subprocess.Popen([*argv, "127.0.0.1", PYTHON, "-c", "pass"])

@@ -18,7 +18,7 @@ from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
 from tests.api.site import Site
 from tests.contracts.message_contract import message
-from tests.stage.azure import SPEC
+from tests.harness.azure import SPEC
 
 
 async def test_what_is_done_by_hand_is_told_with_who_did_it(site: Site) -> None:

@@ -33,7 +33,7 @@ KEPT_MOST = 8000
 """Bytes of Python's memory for an open stream, with all that leads to it."""
 
 
-class Ear:
+class StreamConnection:
     """One connection that hears a stream."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -62,7 +62,7 @@ def asking(token: str) -> bytes:
 @asynccontextmanager
 async def listening(
     site: Site, token: str, *, buffer: int = 0, limit: int = 4096, more: bytes = b""
-) -> AsyncIterator[Ear]:
+) -> AsyncIterator[StreamConnection]:
     """`buffer` is the system's and `limit` is Python's. `more` is sent in one piece with the request."""
     parts, line = urlsplit(site.url), socket.socket()
     if buffer:
@@ -71,7 +71,7 @@ async def listening(
     reader, writer = await asyncio.open_connection(sock=line, limit=limit)
     writer.write(asking(token) + more)
     try:
-        yield Ear(reader, writer)
+        yield StreamConnection(reader, writer)
     finally:
         writer.close()
 
@@ -80,11 +80,11 @@ async def test_a_node_hears_each_thing_to_do_once_from_its_join_to_its_end(site:
     node, admitted = await _joined(site)
     client = site.client()
     (operation,) = (await client.send(calls.operations())).items
-    async with listening(site, admitted["token"]) as ear:
-        head = await ear.head()
+    async with listening(site, admitted["token"]) as connection:
+        head = await connection.head()
         assert head.startswith(b"HTTP/1.1 200") and b"application/x-ndjson" in head
         assert b"transfer-encoding: chunked" in head and b"x-accel-buffering: no" in head
-        first = await ear.line()
+        first = await connection.line()
         assert first["desired"]["directive"] == "attach" and first["beat_seconds"] == 5.0
         assignment = first["desired"]["assignment_id"]
 
@@ -92,7 +92,7 @@ async def test_a_node_hears_each_thing_to_do_once_from_its_join_to_its_end(site:
         said = (await node.post(f"{AGENT}/report", json={"attached": assignment})).json()
         await site.ended(client, operation)
         release = await client.send(calls.release(operation_id=operation.operation_id))
-        second = (await ear.line())["desired"]
+        second = (await connection.line())["desired"]
         assert (second["directive"], second["assignment_id"]) == ("detach", assignment)
         assert second["version"] > said["version"], "what changed only the version was told to nobody"
 
@@ -100,7 +100,9 @@ async def test_a_node_hears_each_thing_to_do_once_from_its_join_to_its_end(site:
         assert said["directive"] == "stay"
         await site.ended(client, release)
         await client.send(calls.terminate(admitted["node_id"]))
-        assert (await ear.line())["desired"]["directive"] == "stop", "what an answer said isn't said again"
+        assert (await connection.line())["desired"]["directive"] == "stop", (
+            "what an answer said isn't said again"
+        )
 
 
 async def test_a_silent_stream_says_all_again_and_puts_the_dead_man_off(
@@ -108,9 +110,9 @@ async def test_a_silent_stream_says_all_again_and_puts_the_dead_man_off(
 ) -> None:
     monkeypatch.setattr(node_streams, "SILENT_MOST", 0.2)
     _, admitted = await _joined(site)
-    async with listening(site, admitted["token"]) as ear:
-        await ear.head()
-        first, second = await ear.line(), await ear.line()
+    async with listening(site, admitted["token"]) as connection:
+        await connection.head()
+        first, second = await connection.line(), await connection.line()
     assert first["desired"]["directive"] == second["desired"]["directive"] == "attach"
     assert second["desired"]["dead_man"] == pytest.approx(first["desired"]["dead_man"], abs=5.0)
 
@@ -121,11 +123,11 @@ async def test_a_stream_says_when_nodes_shall_beat_at_another_pace(
     monkeypatch.setattr(node_streams, "SILENT_MOST", 0.2)
     machine = await _machine(site)
     token = (await _join(site, machine)).json()["token"]
-    async with listening(site, token) as ear:
-        await ear.head()
-        assert (await ear.line())["beat_seconds"] == 5.0
+    async with listening(site, token) as connection:
+        await connection.head()
+        assert (await connection.line())["beat_seconds"] == 5.0
         await site.api.context.plane.watch_tracker.set_beat(20.0)
-        while (await ear.line())["beat_seconds"] != 20.0:
+        while (await connection.line())["beat_seconds"] != 20.0:
             pass
     assert (await _join(site, machine)).json()["beat_seconds"] == 20.0
 
@@ -136,11 +138,11 @@ def test_a_line_comes_before_a_proxy_or_an_agent_loses_patience() -> None:
 
 async def test_the_stream_ends_when_the_server_stops(site: Site) -> None:
     _, admitted = await _joined(site)
-    async with listening(site, admitted["token"]) as ear:
-        await ear.head()
-        await ear.line()
+    async with listening(site, admitted["token"]) as connection:
+        await connection.head()
+        await connection.line()
         site.api.close()
-        assert await ear.line() is None
+        assert await connection.line() is None
 
 
 async def test_the_newest_stream_of_a_node_is_the_only_one(site: Site) -> None:
@@ -159,13 +161,13 @@ async def test_the_newest_stream_of_a_node_is_the_only_one(site: Site) -> None:
 async def test_a_token_that_died_hears_nothing_more(site: Site) -> None:
     machine = await _machine(site)
     old = (await _join(site, machine)).json()["token"]
-    async with listening(site, old) as ear:
-        await ear.head()
-        await ear.line()
+    async with listening(site, old) as connection:
+        await connection.head()
+        await connection.line()
         assert (await _join(site, machine)).status_code == 200
-        assert await ear.line() is None
-    async with listening(site, old) as ear:
-        assert (await ear.head()).startswith(b"HTTP/1.1 401")
+        assert await connection.line() is None
+    async with listening(site, old) as connection:
+        assert (await connection.head()).startswith(b"HTTP/1.1 401")
 
 
 async def test_a_second_enrolment_ends_the_stream_of_the_first(
@@ -174,42 +176,42 @@ async def test_a_second_enrolment_ends_the_stream_of_the_first(
     monkeypatch.setattr(node_streams, "SILENT_MOST", 1e6)
     await _template(site)
     old = (await _enrol(site)).json()["token"]
-    async with listening(site, old) as ear:
-        await ear.head()
-        await ear.line()
+    async with listening(site, old) as connection:
+        await connection.head()
+        await connection.line()
         assert (await _enrol(site)).status_code == 200
-        assert await ear.line() is None
+        assert await connection.line() is None
 
 
 async def test_news_for_a_node_whose_token_another_replica_replaced_are_not_told(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_streams, "SILENT_MOST", 1e6)
-    async with _replaced_elsewhere(site) as (ear, node_id):
+    async with _replaced_elsewhere(site) as (connection, node_id):
         await site.client().send(calls.terminate(node_id))
-        assert await ear.line() is None
+        assert await connection.line() is None
 
 
 async def test_a_join_at_another_replica_ends_the_stream_of_the_older_token(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_streams, "SILENT_MOST", 1e6)
-    async with _replaced_elsewhere(site) as (ear, node_id):
+    async with _replaced_elsewhere(site) as (connection, node_id):
         ports = site.ports
         Streams(ports.wakeups, ports.clock, ports.ids).end(NodeId(node_id))
-        assert await ear.line() is None
+        assert await connection.line() is None
 
 
 @asynccontextmanager
-async def _replaced_elsewhere(site: Site) -> AsyncIterator[tuple[Ear, str]]:
+async def _replaced_elsewhere(site: Site) -> AsyncIterator[tuple[StreamConnection, str]]:
     """Who hears the stream of a node that has a new token, unknown to the streams of this replica."""
     machine = await _machine(site)
     admitted = (await _join(site, machine)).json()
-    async with listening(site, admitted["token"]) as ear:
-        await ear.head()
-        await ear.line()
+    async with listening(site, admitted["token"]) as connection:
+        await connection.head()
+        await connection.line()
         await site.api.context.plane.enrolment.join(proof_of(machine), key="key-1", boot_id="boot-1")
-        yield ear, admitted["node_id"]
+        yield connection, admitted["node_id"]
 
 
 async def test_a_token_that_dies_while_its_first_line_is_read_is_refused(
@@ -227,8 +229,8 @@ async def test_a_token_that_dies_while_its_first_line_is_read_is_refused(
         return found
 
     monkeypatch.setattr(enrolment, "desired", slow)
-    async with listening(site, old) as ear:
-        assert (await ear.head()).startswith(b"HTTP/1.1 401")
+    async with listening(site, old) as connection:
+        assert (await connection.head()).startswith(b"HTTP/1.1 401")
     assert not len(site.api.context.streams)
 
 
@@ -237,9 +239,9 @@ async def test_a_line_that_was_read_when_its_stream_ended_is_not_sent(
 ) -> None:
     _, admitted = await _joined(site)
     node_id = NodeId(admitted["node_id"])
-    async with listening(site, admitted["token"]) as ear:
-        await ear.head()
-        await ear.line()
+    async with listening(site, admitted["token"]) as connection:
+        await connection.head()
+        await connection.line()
         enrolment = site.api.context.plane.enrolment
         desired = enrolment.desired
 
@@ -250,7 +252,7 @@ async def test_a_line_that_was_read_when_its_stream_ended_is_not_sent(
 
         monkeypatch.setattr(enrolment, "desired", late)
         await site.client().send(calls.terminate(node_id))
-        assert await ear.line() is None
+        assert await connection.line() is None
 
 
 async def test_a_request_that_is_cancelled_before_the_first_line_leaves_no_stream(

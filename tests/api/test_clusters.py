@@ -14,7 +14,7 @@ from muster.domain.template import TemplateSpec
 from muster.integrations.aks.steps import STEPS
 from muster_simulation.arm import SimulatedClusters
 from tests.api.site import Site
-from tests.stage.azure import SPEC
+from tests.harness.azure import SPEC
 
 BATCH = TemplateSpec(name="batch", provider="aks", tables={"cluster": SPEC})
 ROOT = "/api/v1/clusters"

@@ -14,7 +14,7 @@ from muster.domain.serialization import Plain
 from muster.domain.template import TemplateSpec
 from muster.wire.events import changes_of
 from tests.api.site import Site
-from tests.stage.azure import SPEC
+from tests.harness.azure import SPEC
 
 RUNNING_TIME = {"elapsed_seconds", "percent", "updated_at", "last_seen_at"}
 """Fields that move without an event."""

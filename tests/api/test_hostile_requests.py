@@ -19,7 +19,7 @@ from muster.integrations.github.federation import LEEWAY
 from tests.api.site import Site, opened
 from tests.api.test_agent_routes import _join, _machine
 from tests.api.test_signing_in import ASKED, Signing
-from tests.operations.test_single_flight import HandClock
+from tests.operations.test_single_flight import ManualClock
 
 READ = ("/api/v1/operations", "/api/v1/events", "/api/v1/agent/desired", "/healthz")
 METHODS = ("TRACE", "PATCH", "DELETE", "HEAD", "PROPFIND")
@@ -78,7 +78,7 @@ async def test_no_cache_keeps_what_agents_hear(site: Site) -> None:
 async def test_a_workflow_s_stream_ends_with_its_token(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "LOOK_AGAIN", 0.0)
     site.lazy = True
-    clock = HandClock()
+    clock = ManualClock()
     signing = Signing(site, clock)
     http = signing.http()
     made = (await http.post("/api/v1/provisions", json=ASKED)).json()["operation_id"]

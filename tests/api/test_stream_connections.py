@@ -19,7 +19,7 @@ from muster.wire.base import encode
 from tests.api.loops import on_each_loop
 from tests.api.site import Site, opened
 from tests.api.test_agent_routes import _joined
-from tests.api.test_agent_stream import Ear, listening, tokens_of
+from tests.api.test_agent_stream import StreamConnection, listening, tokens_of
 
 LONG = 8 << 20
 """More than the buffers of a connection take."""
@@ -54,8 +54,8 @@ async def test_an_agent_that_never_reads_is_dropped_and_little_was_kept_for_it(
     monkeypatch.setattr(agent_stream, "encode", _wide)
     _, admitted = await _joined(site)
     before = site.lines.count
-    async with listening(site, admitted["token"], buffer=4096) as ear:
-        await ear.head()
+    async with listening(site, admitted["token"], buffer=4096) as connection:
+        await connection.head()
         await _ended(site, before)
     pushed = site.api.context.metrics.pushes._values[(("what", "alive"),)]
     assert pushed < 1000, "it was paused, not fed"
@@ -72,8 +72,8 @@ async def test_agents_that_never_read_a_long_first_line_are_dropped(
     before = site.lines.count
     async with AsyncExitStack() as stack:
         for _ in range(2):  # the second ends the first, and no client reads either
-            ear = await stack.enter_async_context(listening(site, admitted["token"], buffer=4096))
-            await ear.head()
+            connection = await stack.enter_async_context(listening(site, admitted["token"], buffer=4096))
+            await connection.head()
         await _ended(site, before)
 
 
@@ -83,11 +83,11 @@ async def test_a_long_first_line_that_is_read_is_followed_by_others(
 ) -> None:
     monkeypatch.setattr(agent_stream, "encode", _long)
     _, admitted = await _joined(site)
-    async with listening(site, admitted["token"], buffer=4096, limit=LONG) as ear:
-        await ear.head()
-        assert (await ear.line())["desired"]["directive"] == "attach"
+    async with listening(site, admitted["token"], buffer=4096, limit=LONG) as connection:
+        await connection.head()
+        assert (await connection.line())["desired"]["directive"] == "attach"
         await site.client().send(calls.terminate(admitted["node_id"]))
-        assert (await ear.line())["desired"]["directive"] == "stop"
+        assert (await connection.line())["desired"]["directive"] == "stop"
 
 
 @on_each_loop
@@ -98,23 +98,23 @@ async def test_a_node_that_left_is_noticed_before_its_next_line(
     _, admitted = await _joined(site)
     before = site.lines.count
     for said in (b"", b"x", b"GET / HT"):
-        async with listening(site, admitted["token"]) as ear:
-            await ear.head()
-            await ear.line()
+        async with listening(site, admitted["token"]) as connection:
+            await connection.head()
+            await connection.line()
             assert site.lines.count == before + 1, "a stream counts among the connections"
-            ear.say(said)
+            connection.say(said)
         await _ended(site, before)
 
 
 @on_each_loop
 async def test_what_an_agent_sends_on_its_stream_is_dropped(site: Site) -> None:
     _, admitted = await _joined(site)
-    async with listening(site, admitted["token"]) as ear:
-        await ear.head()
-        await ear.line()
-        ear.say(b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n")
+    async with listening(site, admitted["token"]) as connection:
+        await connection.head()
+        await connection.line()
+        connection.say(b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n")
         await site.client().send(calls.terminate(admitted["node_id"]))
-        assert (await ear.line())["desired"]["directive"] == "stop", "and the stream goes on"
+        assert (await connection.line())["desired"]["directive"] == "stop", "and the stream goes on"
 
 
 @on_each_loop
@@ -122,10 +122,10 @@ async def test_an_agent_that_sends_on_and_on_is_dropped(site: Site, monkeypatch:
     monkeypatch.setattr(node_streams, "SILENT_MOST", 1e6)
     _, admitted = await _joined(site)
     before = site.lines.count
-    async with listening(site, admitted["token"]) as ear:
-        await ear.head()
-        await ear.line()
-        ear.say(b"x" * (IGNORED_MOST + 1))
+    async with listening(site, admitted["token"]) as connection:
+        await connection.head()
+        await connection.line()
+        connection.say(b"x" * (IGNORED_MOST + 1))
         await _ended(site, before)
 
 
@@ -136,10 +136,10 @@ async def test_a_request_behind_that_for_a_stream_ends_the_stream_in_order(
     _, admitted = await _joined(site)
     before = site.lines.count
     more = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
-    async with listening(site, admitted["token"], more=more) as ear:
-        await ear.head()
-        assert (await ear.line())["desired"]["directive"] == "attach"
-        assert await ear.line() is None
+    async with listening(site, admitted["token"], more=more) as connection:
+        await connection.head()
+        assert (await connection.line())["desired"]["directive"] == "attach"
+        assert await connection.line() is None
         await _ended(site, before)
     assert not _errors(caplog)
 
@@ -214,9 +214,9 @@ async def test_a_server_that_stops_ends_its_streams_and_breaks_those_that_nobody
     monkeypatch.setattr(ChunkedAnswer, "pause_writing", noted)
     read, unread = await tokens_of(site, 2)
     before = site.lines.count
-    async with listening(site, read) as ear:
-        await ear.head()
-        await ear.line()
+    async with listening(site, read) as connection:
+        await connection.head()
+        await connection.line()
         monkeypatch.setattr(agent_stream, "encode", _long)
         async with listening(site, unread, buffer=4096):
 
@@ -225,7 +225,7 @@ async def test_a_server_that_stops_ends_its_streams_and_breaks_those_that_nobody
 
             await site.until(paused)
             site.api.close()
-            while await ear.line() is not None:
+            while await connection.line() is not None:
                 pass
             await site.api.closed(PROMPT)
             assert not len(site.api.context.streams)
@@ -247,22 +247,22 @@ async def test_a_stop_gives_streams_no_more_time_than_requests(
     async with AsyncExitStack() as stack, opened(tmp_path) as site:
         await site.template()
         _, admitted = await _joined(site)
-        async with listening(site, admitted["token"]) as ear:
-            await ear.head()
-            await ear.line()
+        async with listening(site, admitted["token"]) as connection:
+            await connection.head()
+            await connection.line()
         endless = await stack.enter_async_context(_unfinished(site))
         await endless.head()  # so it is under way
     assert given == [0.0], "the request took all of the time"
 
 
 @asynccontextmanager
-async def _unfinished(site: Site) -> AsyncIterator[Ear]:
+async def _unfinished(site: Site) -> AsyncIterator[StreamConnection]:
     """A request whose body never comes whole. Its server has begun with it."""
     parts = urlsplit(site.url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(b"POST /api/v1/agent/beat HTTP/1.1\r\nHost: here\r\n")
     writer.write(b"Expect: 100-continue\r\nContent-Length: 9\r\n\r\n")
     try:
-        yield Ear(reader, writer)
+        yield StreamConnection(reader, writer)
     finally:
         writer.close()

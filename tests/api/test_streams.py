@@ -30,7 +30,7 @@ from muster.stores import cursors
 from muster.stores.wakeups import LocalWakeups
 from muster.wire import events as wire
 from tests.api.site import Site
-from tests.operations.test_single_flight import HandClock
+from tests.operations.test_single_flight import ManualClock
 
 SSE = {"Accept": "text/event-stream"}
 
@@ -348,7 +348,7 @@ async def test_a_stream_ends_soon_after_the_token_that_opened_it(
 
 
 async def test_a_permit_is_looked_at_again_after_a_while(site: Site) -> None:
-    clock = HandClock()
+    clock = ManualClock()
     token = await site.client(Role.ADMIN).send(calls.make_token("guest", Role.VIEWER))
     permit = Permit(
         site.api.context.authenticator, Credentials(authorization=f"Bearer {token.secret}"), clock

@@ -14,7 +14,7 @@ from muster.domain.observations import Calls
 from muster.domain.reasons import Reason
 from muster.domain.redaction import MARK
 from muster.ports.provider import NodeProvider
-from tests.operations.test_single_flight import HandClock
+from tests.operations.test_single_flight import ManualClock
 
 NOW = 100 * SLICE
 
@@ -58,7 +58,7 @@ def test_a_clock_that_goes_back_loses_nothing() -> None:
     assert recent.calls(now=NOW).calls == 2
 
 
-class Moody:
+class ScriptedProvider:
     """A provider that does whatever it is told next."""
 
     name = "moody"
@@ -97,8 +97,8 @@ class Moody:
         await self._do("terminate", machine_ids)
 
 
-def watched() -> tuple[Moody, NodeProvider, Telemetry, HandClock]:
-    inner, telemetry, clock = Moody(), Telemetry(), HandClock()
+def watched() -> tuple[ScriptedProvider, NodeProvider, Telemetry, ManualClock]:
+    inner, telemetry, clock = ScriptedProvider(), Telemetry(), ManualClock()
     return inner, telemetry.watched(cast("NodeProvider", inner), clock), telemetry, clock
 
 
@@ -164,7 +164,7 @@ async def test_a_call_that_was_given_up_counts_as_an_error_only_if_it_took_its_t
     with pytest.raises(asyncio.CancelledError):
         await provider.find("t")
     assert telemetry.dependencies(now=clock.time)[0].calls.errors == 1, "longer than its time of none"
-    patient = Moody()
+    patient = ScriptedProvider()
     patient.name, patient.call_timeout = "patient", 60.0
     patient.raising = inner.raising
     with pytest.raises(asyncio.CancelledError):

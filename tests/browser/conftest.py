@@ -11,7 +11,7 @@ from muster.domain.access import Role
 from muster.domain.template import Reuse
 from tests.browser import viewing
 from tests.browser.viewing import View, viewed
-from tests.e2e.nursery import Nursery
+from tests.e2e.fork_server import ForkServer
 from tests.e2e.site import Site
 from tests.outcome import PASSED, pytest_runtest_makereport
 
@@ -35,16 +35,16 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def nursery(browser: Browser) -> Iterator[Nursery]:
+def fork_server(browser: Browser) -> Iterator[ForkServer]:
     """After the browser: without one, no server is started in vain."""
-    with Nursery() as nursery:
-        yield nursery
+    with ForkServer() as fork_server:
+        yield fork_server
 
 
 @pytest.fixture(scope="package")
-def site(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(fork_server: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """One server with real nodes for all tests that can share it."""
-    site = Site(tmp_path_factory.mktemp("site"), nursery).start()
+    site = Site(tmp_path_factory.mktemp("site"), fork_server).start()
     step = "muster-agent step 'fetch the image'\n"
     failing = "echo 'E: Unable to locate package nodejs-99'\nexit 100\n"
     site.template("quick", boot_script="true")

@@ -13,7 +13,7 @@ from muster.domain.reasons import Reason
 from muster.domain.template import Runtime, TemplateSpec, UsageClass
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.system import SystemClock, SystemIds
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 
 TEMPLATES = ("shop", "search")
 AT_ONCE = 500
@@ -47,8 +47,8 @@ def burst(database: Path, *, events: int) -> None:
     operations = events // 20
 
     async def happen(store: SqlStore, now: float) -> None:
-        scene = Scene(store)
-        await _in_parts(operations, lambda _: _failed(scene, now))
+        records = Records(store)
+        await _in_parts(operations, lambda _: _failed(records, now))
         page = await store.nodes(states=(NodeState.CREATED,), template=None, after=None, limit=events)
         moves = [_moved(node, now) for node in page.items[: events - 2 * operations - 2]]
         for start in range(0, len(moves), AT_ONCE):
@@ -59,12 +59,12 @@ def burst(database: Path, *, events: int) -> None:
     _opened(database, happen)
 
 
-async def _failed(scene: Scene, now: float) -> None:
+async def _failed(records: Records, now: float) -> None:
     """Two events: it is submitted, and it ends."""
-    operation = await scene.leased(now=now, until=now + 60.0)
+    operation = await records.leased(now=now, until=now + 60.0)
     verdict = Verdict(reason=Reason.CAPACITY, message="there is no room", node_id=None)
     change = ended(operation, Status.FAILED, now=now, progress=None, verdict=verdict)
-    await scene.store.write_operation(change, fence=operation.fence)
+    await records.store.write_operation(change, fence=operation.fence)
 
 
 def _moved(node: Node, now: float) -> NodeChange:

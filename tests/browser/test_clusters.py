@@ -17,7 +17,7 @@ from muster_simulation.arm.server import ArmServer
 from muster_simulation.demo_aks import CONFIG, SCOPE, TEMPLATE
 from tests.browser.conftest import Open
 from tests.cli.terminal import Terminal
-from tests.e2e.nursery import Nursery
+from tests.e2e.fork_server import ForkServer
 from tests.e2e.site import Site
 
 POLL_EVERY = 5.0
@@ -57,10 +57,10 @@ def azure() -> Azure:
 
 
 @pytest.fixture(scope="module")
-def site(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory, azure: Azure) -> Iterator[Site]:
+def site(fork_server: ForkServer, tmp_path_factory: pytest.TempPathFactory, azure: Azure) -> Iterator[Site]:
     with ArmServer(azure).in_a_thread() as endpoint:
         config = CONFIG.format(endpoint=endpoint, poll_every=POLL_EVERY, template=TEMPLATE, scope=SCOPE)
-        site = Site(tmp_path_factory.mktemp("clusters"), nursery, config=config).start()
+        site = Site(tmp_path_factory.mktemp("clusters"), fork_server, config=config).start()
         yield site
         site.close()
 

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.browser import crowd
 from tests.browser.conftest import Open
 from tests.browser.viewing import View, away
-from tests.e2e.nursery import Nursery
+from tests.e2e.fork_server import ForkServer
 from tests.e2e.site import Site
 
 Record = Callable[[str, object], None]
@@ -25,8 +25,8 @@ FRAMES = """() => {
 
 
 @pytest.fixture(scope="module")
-def crowded(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    site = Site(tmp_path_factory.mktemp("crowd"), nursery)
+def crowded(fork_server: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    site = Site(tmp_path_factory.mktemp("crowd"), fork_server)
     site.data.mkdir(mode=0o700)
     crowd.filled(site.data / "muster.db", nodes=NODES)
     yield site.start()

@@ -21,7 +21,7 @@ from tests.browser.identity_provider import FONTS, IdentityProvider, settings
 from tests.browser.test_looks import RUN, WIDER
 from tests.browser.viewing import AXE, PHONE, View, away, refused
 from tests.cli.terminal import MUSTER
-from tests.e2e.nursery import Nursery
+from tests.e2e.fork_server import ForkServer
 from tests.e2e.site import BRISK, Site, until
 
 ACCOUNTS = {
@@ -42,10 +42,10 @@ def provider() -> Iterator[IdentityProvider]:
 
 @pytest.fixture(scope="module")
 def server(
-    nursery: Nursery, provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory
+    fork_server: ForkServer, provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Site]:
     directory = tmp_path_factory.mktemp("signing")
-    site = Site(directory, nursery, config=f"{BRISK}{settings(provider, directory)}")
+    site = Site(directory, fork_server, config=f"{BRISK}{settings(provider, directory)}")
     provider.start(f"{site.url}/api/v1/sign-in/callback")
     site.start()
     site.template("quick", boot_script="true")

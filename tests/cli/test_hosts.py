@@ -7,32 +7,32 @@ import pytest
 
 from tests.cli.terminal import Terminal
 from tests.e2e.ssh_site import config
-from tests.integrations.ssh.yard import Yard, needs_sshd
+from tests.integrations.ssh.lab import Lab, needs_sshd
 
 pytestmark = needs_sshd
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Iterator[Yard]:
-    root = tmp_path / "yard"
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    root = tmp_path / "lab"
     root.mkdir()
-    yard = Yard(root=root)
+    lab = Lab(root=root)
     for name in ("web1", "web2"):
-        yard.host(name)
+        lab.host(name)
     try:
-        yield yard
+        yield lab
     finally:
-        yard.sweep()
+        lab.sweep()
 
 
 @pytest.fixture
-def terminal(yard: Yard, tmp_path: Path) -> Terminal:
-    (tmp_path / "muster.toml").write_text(config(yard, {"web2": {"labels": ["ssd"], "slots": 2}}))
+def terminal(lab: Lab, tmp_path: Path) -> Terminal:
+    (tmp_path / "muster.toml").write_text(config(lab, {"web2": {"labels": ["ssd"], "slots": 2}}))
     return Terminal(tmp_path, {"MUSTER_DATA_DIR": str(tmp_path / "data")})
 
 
-def test_the_list_says_who_answers_and_who_does_not_and_why(yard: Yard, terminal: Terminal) -> None:
-    yard.machines["web1"].kill()
+def test_the_list_says_who_answers_and_who_does_not_and_why(lab: Lab, terminal: Terminal) -> None:
+    lab.machines["web1"].kill()
     said = terminal.muster("hosts", "-o", "json")
     away, ready = said.json["items"]
     assert (away["host"], away["state"], away["nodes"]) == ("web1", "away", None)
@@ -51,8 +51,8 @@ def test_a_drained_host_is_shown_as_such_until_it_is_enabled(terminal: Terminal)
     assert "drained" not in terminal.muster("hosts").out
 
 
-def test_draining_a_host_that_is_away_fails_and_says_so(yard: Yard, terminal: Terminal) -> None:
-    yard.machines["web1"].kill()
+def test_draining_a_host_that_is_away_fails_and_says_so(lab: Lab, terminal: Terminal) -> None:
+    lab.machines["web1"].kill()
     said = terminal.muster("hosts", "drain", "web1")
     assert said.code == 1 and said.out.startswith("web1: away (kex_exchange_identification")
 
@@ -63,25 +63,25 @@ def test_an_unknown_host_is_told_by_every_command(terminal: Terminal) -> None:
         assert said.code == 2 and "web9" in said.err and "is none of the settings: web1, web2" in said.err
 
 
-def test_a_key_is_shown_and_trusted_only_if_somebody_says_so(yard: Yard, terminal: Terminal) -> None:
-    yard.known_hosts.unlink()
+def test_a_key_is_shown_and_trusted_only_if_somebody_says_so(lab: Lab, terminal: Terminal) -> None:
+    lab.known_hosts.unlink()
     asked = terminal.muster("hosts", "trust", "web1")
     assert asked.code == 2 and "web1 at 127.0.0.1 shows SHA256:" in asked.err and "--yes" in asked.err
-    assert not yard.known_hosts.exists()
+    assert not lab.known_hosts.exists()
     wrong = terminal.muster("hosts", "trust", "web1", "--fingerprint", "SHA256:no")
     assert wrong.code == 1 and "not SHA256:no. Nothing was changed" in wrong.err
-    assert not yard.known_hosts.exists()
+    assert not lab.known_hosts.exists()
     trusted = terminal.muster("hosts", "trust", "web1", "--yes")
     assert trusted.code == 0 and "is trusted from now on" in trusted.out
-    assert yard.known_hosts.read_text() == f"web1 {yard.machines['web1'].public_key}\n"
+    assert lab.known_hosts.read_text() == f"web1 {lab.machines['web1'].public_key}\n"
     assert "was trusted already" in terminal.muster("hosts", "trust", "web1").out
     states = [each["state"] for each in terminal.muster("hosts", "-o", "json").json["items"]]
     assert states == ["ready", "away"]
 
 
-def test_a_changed_key_is_told_with_the_earlier_one_and_replaces_it(yard: Yard, terminal: Terminal) -> None:
+def test_a_changed_key_is_told_with_the_earlier_one_and_replaces_it(lab: Lab, terminal: Terminal) -> None:
     before = terminal.muster("hosts", "trust", "web1", "-o", "json").json["fingerprint"]
-    machine = yard.machines["web1"]
+    machine = lab.machines["web1"]
     machine.kill()
     machine.new_key()
     machine.start()
@@ -89,17 +89,17 @@ def test_a_changed_key_is_told_with_the_earlier_one_and_replaces_it(yard: Yard, 
     assert asked.code == 2 and f"It showed {before} (ED25519) before." in asked.err
     after = terminal.muster("hosts", "trust", "web1", "--yes", "-o", "json").json["fingerprint"]
     assert after != before
-    assert [line.split()[0] for line in yard.known_hosts.read_text().splitlines()] == ["web2", "web1"]
+    assert [line.split()[0] for line in lab.known_hosts.read_text().splitlines()] == ["web2", "web1"]
 
 
-def test_a_host_without_sshd_shows_no_key(yard: Yard, terminal: Terminal) -> None:
-    yard.machines["web1"].kill()
+def test_a_host_without_sshd_shows_no_key(lab: Lab, terminal: Terminal) -> None:
+    lab.machines["web1"].kill()
     said = terminal.muster("hosts", "trust", "web1", "--yes")
     assert said.code == 1 and "cannot see the host key of web1" in said.err
 
 
-def test_check_and_doctor_say_what_is_wrong_with_each_host(yard: Yard, terminal: Terminal) -> None:
-    yard.machines["web2"].kill()
+def test_check_and_doctor_say_what_is_wrong_with_each_host(lab: Lab, terminal: Terminal) -> None:
+    lab.machines["web2"].kill()
     said = terminal.muster("hosts", "check", "-o", "json", MUSTER_SERVER="http://127.0.0.1:9")
     assert said.code == 1 and not said.json["ok"]
     words = {check["words"] for check in said.json["checks"] if check["subject"] == "host web1"}

@@ -13,7 +13,7 @@ from muster.ports.commands import CommandStore
 from muster.ports.store import Store
 from muster.stores.sql import pruner
 from tests.contracts.command_contract import MUCH_LATER, gone, provisioned, start
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 
 OUTPUT = 3 * pruner.RECORD
 
@@ -53,9 +53,9 @@ class BitesContract:
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(pruner, "BUNDLES", 2)
-        scene = Scene(store)
-        operation = await scene.leased()
-        for node in await scene.created(operation, 5):
+        records = Records(store)
+        operation = await records.leased()
+        for node in await records.created(operation, 5):
             failed = await store.apply(
                 nodes.fail(node, now=5.0, reason=Reason.BOOT_TIMEOUT, deadline_at=99.0)
             )

@@ -30,7 +30,7 @@ from muster.domain.terminal import Traffic, Window
 from muster.ports.commands import CommandStore, Kept
 from muster.ports.store import Beat, Store
 from tests.contracts.store_contract.bookkeeping import whole_feed
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 
 STEP = Progress(step=4, total_steps=5, phase="handing_over", label="Handing over", percent=80.0)
 EXECUTION = Execution(
@@ -48,10 +48,10 @@ LONG_AGO, NOW, MUCH_LATER = 5.0, 10.0, 1e6
 
 async def provisioned(store: Store, size: int = 1) -> tuple[Operation, list[Node]]:
     """A provision that has ended well, with its nodes running."""
-    scene = Scene(store, numbers=NUMBERS)
-    operation = await scene.leased()
+    records = Records(store, numbers=NUMBERS)
+    operation = await records.leased()
     attached = []
-    for node in await scene.created(operation, size):
+    for node in await records.created(operation, size):
         up = await store.apply(nodes.booted(node, now=3.0, deadline_at=500.0))
         attached.append(await store.apply(nodes.attached(up, now=3.0, deadline_at=500.0)))
     return await handed_over(store, operation, attached)
@@ -131,8 +131,8 @@ class CommandContract:
     async def test_the_shell_of_a_failed_node_that_is_kept_is_served_until_the_node_ends(
         self, store: Store, commands: CommandStore
     ) -> None:
-        scene = Scene(store, numbers=NUMBERS)
-        (created,) = await scene.created(await scene.leased(), 1)
+        records = Records(store, numbers=NUMBERS)
+        (created,) = await records.created(await records.leased(), 1)
         failing = nodes.fail(created, now=6.0, reason=Reason.BOOT_SCRIPT_FAILED, deadline_at=900.0, hold=True)
         failed = await store.apply(failing)
         shell = await start(store, commands, failed, "cmd-3", execution=SHELL)
@@ -258,8 +258,8 @@ class CommandContract:
         assert "hunter2" not in everything and "API_TOKEN" not in everything
 
     async def test_no_event_of_a_run_tells_its_environment(self, store: Store) -> None:
-        scene = Scene(store)
-        run = await scene.submitted(kind=Kind.RUN)
+        records = Records(store)
+        run = await records.submitted(kind=Kind.RUN)
         assert "'CI'" in repr(run.request), "the record keeps it"
         assert "'CI'" not in repr(await whole_feed(store))
 
@@ -316,10 +316,10 @@ class CommandContract:
         present = await store.node(node.id)
         leaving = await store.apply(nodes.release(present, now=12.0, deadline_at=999.0))
         idle = await store.apply(nodes.clean(leaving, now=13.0, deadline_at=999.0))
-        scene = Scene(store, numbers=NUMBERS)
-        operation = await scene.leased()
+        records = Records(store, numbers=NUMBERS)
+        operation = await records.leased()
         await store.record_beats([Beat(node_id=idle.id, seen_at=100.0)])
-        (claimed,) = await scene.claim(operation, 1)
+        (claimed,) = await records.claim(operation, 1)
         bound = await store.apply(nodes.attached(claimed, now=100.0, deadline_at=500.0))
         _, (again,) = await handed_over(store, operation, [bound])
         assert (again.id, again.state) == (node.id, NodeState.RUNNING)
@@ -510,13 +510,13 @@ class CommandContract:
         assert (await store.node(other.id)).state is NodeState.RUNNING
 
     async def test_the_parts_of_an_unfinished_run_are_not_forgotten(self, store: Store) -> None:
-        scene = Scene(store)
-        run = await scene.submitted(kind=Kind.RUN)
+        records = Records(store)
+        run = await records.submitted(kind=Kind.RUN)
         parts: list[Operation] = []
         for key in (provision_key(run.id), release_key(run.id)):
             kind = Kind.PROVISION if key == provision_key(run.id) else Kind.RELEASE
             request = None if kind is Kind.PROVISION else ReleaseRequest(operation_id=parts[0].id)
-            part, _ = await store.submit(scene.draft(kind=kind, request=request, key=key))
+            part, _ = await store.submit(records.draft(kind=kind, request=request, key=key))
             parts.append(part)
         for part in parts:
             await store.write_operation(operations.ended(part, Status.FAILED, now=8.0, progress=None))
@@ -526,14 +526,14 @@ class CommandContract:
         assert (await store.prune(before=MUCH_LATER, limit=100)).operations == 3
 
     async def test_what_a_run_asks_for_is_refused_once_it_was_taken_over(self, store: Store) -> None:
-        scene = Scene(store)
-        taken, stale = await scene.taken_over()
+        records = Records(store)
+        taken, stale = await records.taken_over()
         feed = await whole_feed(store)
         with pytest.raises(LeaseLost):
-            await store.submit(scene.draft(key="key-1"), fence=stale)
+            await store.submit(records.draft(key="key-1"), fence=stale)
         assert await store.operation_by_key("key-1") is None
         assert await whole_feed(store) == feed
-        asked_for, made = await store.submit(scene.draft(key="key-1"), fence=taken.fence)
+        asked_for, made = await store.submit(records.draft(key="key-1"), fence=taken.fence)
         assert made
         assert await store.operation_by_key("key-1") == asked_for
 

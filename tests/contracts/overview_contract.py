@@ -23,32 +23,32 @@ from muster.domain.template import TemplateSpec
 from muster.ports.access import AccessStore
 from muster.ports.overview import OverviewStore, Tick
 from muster.ports.store import Beat, DutyLease, Store
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 
 SPEC = TemplateSpec(name="web", provider="simulated", resource_class="large")
 STEP = Progress(step=4, total_steps=5, phase="handing_over", label="Handing over")
 
 
 async def failed(
-    scene: Scene, *, at: float, reason: Reason = Reason.BOOT_TIMEOUT, operation: Operation | None = None
+    records: Records, *, at: float, reason: Reason = Reason.BOOT_TIMEOUT, operation: Operation | None = None
 ) -> Node:
-    (node,) = await scene.created(operation or await scene.leased(), 1)
+    (node,) = await records.created(operation or await records.leased(), 1)
     change = lifecycle.fail(node, now=at, reason=reason, deadline_at=at + 60.0, detail="it took too long")
-    return await scene.store.apply(change)
+    return await records.store.apply(change)
 
 
 async def ended(
-    scene: Scene, operation: Operation, *, at: float, node: Node | None = None, key: str | None = None
+    records: Records, operation: Operation, *, at: float, node: Node | None = None, key: str | None = None
 ) -> Operation:
     verdict = Verdict(reason=Reason.BOOT_TIMEOUT, message="no\nway", node_id=node.id if node else None)
     change = operations.ended(operation, Status.FAILED, now=at, progress=None, verdict=verdict)
-    return await scene.store.write_operation(change, fence=operation.fence)
+    return await records.store.write_operation(change, fence=operation.fence)
 
 
-async def committed(scene: Scene, *, asked: float, at: float, warm: int) -> Operation:
-    operation = await scene.leased(now=asked)
+async def committed(records: Records, *, asked: float, at: float, warm: int) -> Operation:
+    operation = await records.leased(now=asked)
     change = operations.committed(operation, (), STEP, now=at, fresh_for=20.0, warm=warm)
-    return await scene.store.write_operation(change, fence=operation.fence, clock=lambda: at)
+    return await records.store.write_operation(change, fence=operation.fence, clock=lambda: at)
 
 
 class OverviewContract:
@@ -57,13 +57,13 @@ class OverviewContract:
     async def test_a_census_counts_every_template_in_every_state(
         self, store: Store, overview: OverviewStore
     ) -> None:
-        scene = Scene(store)
+        records = Records(store)
         assert dict(await overview.census()) == {}
         await store.apply_template(SPEC, now=1.0)
         await store.apply_template(replace(SPEC, boot_script="true"), now=1.0)
         await store.apply_template(replace(SPEC, name="ci"), now=1.0)
-        await scene.idle(2)
-        await failed(scene, at=10.0)
+        await records.idle(2)
+        await failed(records, at=10.0)
         found = await overview.census()
         present = [state for state in NodeState if state is not NodeState.TERMINATED]
         assert list(found) == ["ci", "web"]
@@ -71,11 +71,11 @@ class OverviewContract:
         assert found["web"] == {**found["ci"], NodeState.IDLE: 2, NodeState.FAILED: 1}
 
     async def test_health_is_counted_of_those_who_stay(self, store: Store, overview: OverviewStore) -> None:
-        scene = Scene(store)
+        records = Records(store)
         await store.apply_template(SPEC, now=1.0)
         assert dict(await overview.health()) == {}, "nobody joined"
-        first, second, third = await scene.idle(3)
-        (fresh,) = await scene.created(await scene.leased(), 1)
+        first, second, third = await records.idle(3)
+        (fresh,) = await records.created(await records.leased(), 1)
         await store.apply(lifecycle.joined(fresh, boot_id="boot-1", now=5.0))
         await store.record_beats([Beat(node_id=first.id, seen_at=101.0, said=Health.DEGRADED)])
         await store.apply(lifecycle.condemn(third, now=102.0, reason=Reason.OPERATOR))
@@ -92,17 +92,17 @@ class OverviewContract:
     async def test_unfinished_operations_come_oldest_first_and_bounded(
         self, store: Store, overview: OverviewStore
     ) -> None:
-        scene = Scene(store)
-        late, early = await scene.leased(now=9.0), await scene.leased(now=3.0)
-        over = await scene.leased(now=1.0)
-        await ended(scene, over, at=10.0)
+        records = Records(store)
+        late, early = await records.leased(now=9.0), await records.leased(now=3.0)
+        over = await records.leased(now=1.0)
+        await ended(records, over, at=10.0)
         assert [each.id for each in await overview.unfinished(limit=9)] == [early.id, late.id]
         assert [each.id for each in await overview.unfinished(limit=1)] == [early.id]
 
     async def test_nodes_being_ended_come_longest_first_and_bounded(
         self, store: Store, overview: OverviewStore
     ) -> None:
-        nodes = await Scene(store).idle(3)
+        nodes = await Records(store).idle(3)
         for node, at in zip(nodes, (30.0, 10.0, 20.0), strict=True):
             await store.apply(lifecycle.condemn(node, now=at, reason=Reason.OPERATOR))
         found = await overview.terminating(limit=2)
@@ -115,11 +115,11 @@ class OverviewContract:
     async def test_failures_are_kept_newest_first_from_a_time_on(
         self, store: Store, overview: OverviewStore
     ) -> None:
-        scene = Scene(store)
-        operation = await scene.leased()
-        node = await failed(scene, at=20.0, operation=operation)
-        await failed(scene, at=10.0)
-        over = await ended(scene, await store.operation(operation.id), at=30.0, node=node)
+        records = Records(store)
+        operation = await records.leased()
+        node = await failed(records, at=20.0, operation=operation)
+        await failed(records, at=10.0)
+        over = await ended(records, await store.operation(operation.id), at=30.0, node=node)
         told = [(each.what, each.id, each.at) for each in await overview.failures(since=20.0, limit=9)]
         assert told == [(Failed.OPERATION, over.id, 30.0), (Failed.NODE, node.id, 20.0)]
         first = (await overview.failures(since=0.0, limit=1))[0]
@@ -129,19 +129,19 @@ class OverviewContract:
     async def test_an_operation_without_a_node_to_blame_has_the_revision_of_its_launch(
         self, store: Store, overview: OverviewStore
     ) -> None:
-        scene = Scene(store)
-        operation = await scene.leased()
-        await scene.called(scene.plan(operation), operation.fence)
-        await ended(scene, await store.operation(operation.id), at=30.0)
-        other = await scene.leased()
-        await ended(scene, other, at=31.0)
+        records = Records(store)
+        operation = await records.leased()
+        await records.called(records.plan(operation), operation.fence)
+        await ended(records, await store.operation(operation.id), at=30.0)
+        other = await records.leased()
+        await ended(records, other, at=31.0)
         found = await overview.failures(since=0.0, limit=9)
         assert [each.revision for each in found] == [None, 1]
 
     async def test_a_diagnosis_tells_the_cause_of_a_failure(
         self, store: Store, overview: OverviewStore
     ) -> None:
-        node = await failed(Scene(store), at=20.0)
+        node = await failed(Records(store), at=20.0)
         assert [each.cause for each in await overview.failures(since=0.0, limit=9)] == [None]
         bundle = Bundle(node_id=node.id, collected_at=21.0, reason=node.reason, sections=())
         await store.file_bundle(bundle, cause=Cause.DISK_FULL)
@@ -151,7 +151,7 @@ class OverviewContract:
     async def test_a_failed_node_that_is_ended_is_still_one_failure(
         self, store: Store, overview: OverviewStore
     ) -> None:
-        node = await failed(Scene(store), at=20.0)
+        node = await failed(Records(store), at=20.0)
         doomed = await store.apply(lifecycle.condemn(node, now=80.0, reason=Reason.BOOT_TIMEOUT))
         await store.apply(lifecycle.confirm_gone(doomed, now=90.0))
         assert [each.at for each in await overview.failures(since=0.0, limit=9)] == [20.0]
@@ -159,9 +159,9 @@ class OverviewContract:
     async def test_a_stray_machine_is_a_failure_and_an_unwanted_node_is_none(
         self, store: Store, overview: OverviewStore
     ) -> None:
-        scene = Scene(store)
-        lost, unwanted, undone = await scene.idle(3)
-        stray = replace(scene.machine(None, state=NodeState.TERMINATING, now=50.0), reason=Reason.ORPHAN)
+        records = Records(store)
+        lost, unwanted, undone = await records.idle(3)
+        stray = replace(records.machine(None, state=NodeState.TERMINATING, now=50.0), reason=Reason.ORPHAN)
         await store.adopt_stray(stray, now=50.0)
         await store.apply(lifecycle.condemn(lost, now=60.0, reason=Reason.HEARTBEAT_LOST))
         await store.apply(lifecycle.condemn(unwanted, now=61.0, reason=Reason.IDLE_TIMEOUT))
@@ -173,17 +173,17 @@ class OverviewContract:
     async def test_what_a_run_made_for_itself_fails_with_it_alone(
         self, store: Store, overview: OverviewStore
     ) -> None:
-        scene = Scene(store)
-        run = await scene.submitted(kind=Kind.RUN)
-        inner, _ = await store.submit(scene.draft(key=provision_key(run.id)))
-        await ended(scene, inner, at=10.0)
-        await ended(scene, run, at=11.0)
+        records = Records(store)
+        run = await records.submitted(kind=Kind.RUN)
+        inner, _ = await store.submit(records.draft(key=provision_key(run.id)))
+        await ended(records, inner, at=10.0)
+        await ended(records, run, at=11.0)
         assert [each.id for each in await overview.failures(since=0.0, limit=9)] == [run.id]
 
     async def test_old_failures_are_pruned(self, store: Store, overview: OverviewStore) -> None:
-        scene = Scene(store)
-        await failed(scene, at=20.0)
-        await failed(scene, at=30.0)
+        records = Records(store)
+        await failed(records, at=20.0)
+        await failed(records, at=30.0)
         await store.prune(before=30.0, limit=100)
         assert [each.at for each in await overview.failures(since=0.0, limit=9)] == [30.0]
 
@@ -192,10 +192,10 @@ class OverviewContract:
     async def test_handovers_tell_how_long_it_took_and_how_many_were_warm(
         self, store: Store, overview: OverviewStore
     ) -> None:
-        scene = Scene(store)
-        await scene.leased()
-        first = await committed(scene, asked=10.0, at=12.5, warm=0)
-        second = await committed(scene, asked=10.0, at=30.0, warm=1)
+        records = Records(store)
+        await records.leased()
+        first = await committed(records, asked=10.0, at=12.5, warm=0)
+        second = await committed(records, asked=10.0, at=30.0, warm=1)
         told = [
             (each.operation_id, each.at, each.seconds, each.nodes, each.warm)
             for each in await overview.handovers(since=12.5, limit=9)
@@ -209,9 +209,9 @@ class OverviewContract:
     async def test_what_somebody_did_is_found_with_who_did_it(
         self, store: Store, access: AccessStore, overview: OverviewStore
     ) -> None:
-        scene = Scene(store)
-        (node,) = await scene.idle(1)
-        operation = await scene.leased()
+        records = Records(store)
+        (node,) = await records.idle(1)
+        operation = await records.leased()
         token = ApiToken(id="tok-1", name="laptop", role=Role.VIEWER, created_at=13.0)
         await store.limit_installation(9, now=10.0, actor="ada")
         await store.apply_template(SPEC, now=11.0, actor="bob")
@@ -240,10 +240,10 @@ class OverviewContract:
     async def test_acts_come_oldest_first_with_requests_for_work_and_page_by_page(
         self, store: Store, access: AccessStore, overview: OverviewStore
     ) -> None:
-        scene = Scene(store)
-        await store.submit(replace(scene.draft(), created_at=10.0), actor="ada")
+        records = Records(store)
+        await store.submit(replace(records.draft(), created_at=10.0), actor="ada")
         await access.pause("web", paused=True, now=12.0, actor="bob")
-        await store.submit(replace(scene.draft(), created_at=13.0))
+        await store.submit(replace(records.draft(), created_at=13.0))
         await store.limit_installation(9, now=13.0)
         for number, name in enumerate(("web", "ci", "web")):
             await access.pause(name, paused=number < 2, now=14.0, actor=f"cyd-{number}")

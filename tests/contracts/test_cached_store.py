@@ -25,7 +25,7 @@ from muster.ports.verbs import marks
 from muster.stores.cache import _LISTS, CachedStore
 from muster.stores.sql import SqlStore, open_sqlite
 from tests.contracts.store_contract import StoreContract
-from tests.contracts.store_contract.scene import EVERY_STATE, Scene
+from tests.contracts.store_contract.records import EVERY_STATE, Records
 from tests.contracts.test_sqlite_store import falsify
 from tests.stores.ids import CountingIds
 from tests.stores.test_cache import Minute
@@ -106,81 +106,81 @@ class TestCachedSqlite(StoreContract):
 Act = Callable[[], Awaitable[object]]
 
 
-async def _template(scene: Scene) -> Act:
-    return lambda: scene.store.apply_template(TemplateSpec(name="web", provider="simulated"), now=2.0)
+async def _template(records: Records) -> Act:
+    return lambda: records.store.apply_template(TemplateSpec(name="web", provider="simulated"), now=2.0)
 
 
-async def _node_condemned(scene: Scene) -> Act:
-    (node,) = await scene.idle(1)
-    return lambda: scene.store.apply(nodes.condemn(node, now=5.0, reason=Reason.OPERATOR))
+async def _node_condemned(records: Records) -> Act:
+    (node,) = await records.idle(1)
+    return lambda: records.store.apply(nodes.condemn(node, now=5.0, reason=Reason.OPERATOR))
 
 
-async def _failure(scene: Scene) -> tuple[Node, Act]:
-    (node,) = await scene.created(await scene.leased(), 1)
+async def _failure(records: Records) -> tuple[Node, Act]:
+    (node,) = await records.created(await records.leased(), 1)
     change = nodes.fail(node, now=5.0, reason=Reason.BOOT_SCRIPT_FAILED, deadline_at=99.0, detail="exit 1")
-    return change.after, lambda: scene.store.apply(change)
+    return change.after, lambda: records.store.apply(change)
 
 
-async def _node_failed(scene: Scene) -> Act:
-    _, fail = await _failure(scene)
+async def _node_failed(records: Records) -> Act:
+    _, fail = await _failure(records)
     return fail
 
 
-async def _failure_diagnosed(scene: Scene) -> Act:
-    node, fail = await _failure(scene)
+async def _failure_diagnosed(records: Records) -> Act:
+    node, fail = await _failure(records)
     await fail()
     section = Section(name=Source.CONSOLE, text="exit 1")
     bundle = Bundle(node_id=node.id, collected_at=6.0, reason=node.reason, detail="", sections=(section,))
-    return lambda: scene.store.file_bundle(bundle, cause=Cause.SCRIPT_FAILED)
+    return lambda: records.store.file_bundle(bundle, cause=Cause.SCRIPT_FAILED)
 
 
-def _end(scene: Scene, operation: Operation) -> Act:
+def _end(records: Records, operation: Operation) -> Act:
     end = operations.ended(operation, Status.FAILED, now=5.0, progress=None)
-    return lambda: scene.store.write_operation(end, fence=operation.fence)
+    return lambda: records.store.write_operation(end, fence=operation.fence)
 
 
-async def _operation_ended(scene: Scene) -> Act:
+async def _operation_ended(records: Records) -> Act:
     """With a launch that is still open."""
-    operation = await scene.leased()
-    await scene.called(scene.plan(operation), operation.fence)
-    return _end(scene, operation)
+    operation = await records.leased()
+    await records.called(records.plan(operation), operation.fence)
+    return _end(records, operation)
 
 
-async def _launch_closed(scene: Scene) -> Act:
+async def _launch_closed(records: Records) -> Act:
     """After the end of its operation."""
-    operation = await scene.leased()
-    launch = await scene.called(scene.plan(operation), operation.fence)
-    await _end(scene, operation)()
+    operation = await records.leased()
+    launch = await records.called(records.plan(operation), operation.fence)
+    await _end(records, operation)()
     after = launches.abandoned(launch, now=6.0, reason=Reason.OPERATOR)
-    return lambda: scene.store.write_launch(launch, after, fence=None)
+    return lambda: records.store.write_launch(launch, after, fence=None)
 
 
-async def _refill_submitted(scene: Scene) -> Act:
-    pool = await scene.store.pool("web")
-    return lambda: scene.store.submit(scene.draft(kind=Kind.REFILL), pool=pool)
+async def _refill_submitted(records: Records) -> Act:
+    pool = await records.store.pool("web")
+    return lambda: records.store.submit(records.draft(kind=Kind.REFILL), pool=pool)
 
 
-async def _launch_reserved(scene: Scene) -> Act:
-    operation = await scene.leased()
-    plan = scene.plan(operation)
-    return lambda: scene.store.reserve(plan, cap=9, total_cap=9, fence=operation.fence)
+async def _launch_reserved(records: Records) -> Act:
+    operation = await records.leased()
+    plan = records.plan(operation)
+    return lambda: records.store.reserve(plan, cap=9, total_cap=9, fence=operation.fence)
 
 
-async def _node_gone(scene: Scene) -> Act:
-    (node,) = await scene.idle(1)
-    doomed = await scene.store.apply(nodes.condemn(node, now=5.0, reason=Reason.OPERATOR))
-    return lambda: scene.store.apply(nodes.confirm_gone(doomed, now=6.0))
+async def _node_gone(records: Records) -> Act:
+    (node,) = await records.idle(1)
+    doomed = await records.store.apply(nodes.condemn(node, now=5.0, reason=Reason.OPERATOR))
+    return lambda: records.store.apply(nodes.confirm_gone(doomed, now=6.0))
 
 
-async def _counter_corrected(scene: Scene) -> Act:
-    await scene.idle(1)
-    cache = scene.store
+async def _counter_corrected(records: Records) -> Act:
+    await records.idle(1)
+    cache = records.store
     assert isinstance(cache, CachedStore) and isinstance(cache._inner, SqlStore)
     await falsify(cache._inner, 4)
-    return lambda: scene.store.audit(now=5.0)
+    return lambda: records.store.audit(now=5.0)
 
 
-WRITES: Mapping[tuple[str, Entity], Callable[[Scene], Awaitable[Act]]] = {
+WRITES: Mapping[tuple[str, Entity], Callable[[Records], Awaitable[Act]]] = {
     ("templates", Entity.TEMPLATE): _template,
     ("nodes", Entity.NODE): _node_condemned,
     ("count_nodes", Entity.NODE): _node_condemned,
@@ -206,7 +206,7 @@ def test_each_entry_of_the_table_of_lists_has_a_write_and_each_verb_a_question()
 async def test_a_list_is_new_after_a_write_of_an_entity_that_it_depends_on(verb: str, entity: Entity) -> None:
     cached, ask = Cached(), QUESTIONS[verb]
     store = cached.cache.as_store()
-    write = await WRITES[verb, entity](Scene(store))
+    write = await WRITES[verb, entity](Records(store))
     before = await ask(store)
     cached.written.clear()
     await write()

@@ -15,7 +15,7 @@ from muster.domain.template import Reuse, UsageClass
 from muster.ports.store import Beat
 from muster.stores.sql import open_sqlite
 from muster.stores.sql.rows import NODE
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 from tests.stores.ids import CountingIds
 
 NOW = 100.0
@@ -72,7 +72,7 @@ def test_a_claim_takes_exactly_the_nodes_that_fit_in_the_promised_order(
 
 async def _compare(drawn: list[tuple[Node, float | None]], demand: Demand, size: int) -> None:
     store = open_sqlite(":memory:", ids=CountingIds(), inline=True)
-    scene = Scene(store)
+    records = Records(store)
     nodes: list[tuple[Node, float | None]] = []
     for number, (node, seen_at) in enumerate(drawn):
         named = replace(node, id=NodeId(f"node-{number:02d}"), machine_id=f"m-{number}")
@@ -88,6 +88,6 @@ async def _compare(drawn: list[tuple[Node, float | None]], demand: Demand, size:
     ]
     fitting.sort(key=lambda node: (node.last_owner != demand.owner, -node.entered_at, node.id))
     assert await store.count_claimable(demand, seen_since=90.0, now=NOW) == len(fitting)
-    taken = await scene.claim(await scene.leased(), size, demand=demand, seen_since=90.0, now=NOW)
+    taken = await records.claim(await records.leased(), size, demand=demand, seen_since=90.0, now=NOW)
     assert [node.id for node in taken] == [node.id for node in fitting[:size]]
     await store.close()

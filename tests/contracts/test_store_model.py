@@ -23,7 +23,7 @@ from muster.domain.reasons import Reason
 from muster.ports.store import Beat
 from muster.stores.sql import open_sqlite
 from tests.contracts.store_contract.bookkeeping import assert_log_rebuilds
-from tests.contracts.store_contract.scene import DEMAND, EVERY_STATE, Scene
+from tests.contracts.store_contract.records import DEMAND, EVERY_STATE, Records
 from tests.stores.ids import CountingIds
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class StoreModel(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         self.store = open_sqlite(":memory:", ids=CountingIds(), inline=True)
-        self.scene = Scene(self.store)
+        self.records = Records(self.store)
         self.time = 1000.0
         self.operations: dict[OperationId, Operation] = {}
         self.launches: dict[str, Launch] = {}
@@ -68,7 +68,7 @@ class StoreModel(RuleBasedStateMachine):
     @rule(target=fences, until=st.integers(0, 30))
     def submit(self, until: int) -> Fence:
         self.time += 1
-        draft = self.scene.draft(now=self.time)
+        draft = self.records.draft(now=self.time)
         draft = replace(draft, lease_owner="a", lease_until=self.time + until, epoch=1)
         now_(self.store.submit(draft))
         self.operations[draft.id] = draft
@@ -110,7 +110,7 @@ class StoreModel(RuleBasedStateMachine):
         operation = self.operations.get(fence.operation_id)
         if operation is None:
             return
-        plan = self.scene.plan(
+        plan = self.records.plan(
             operation, ordinal=len(self.launches) + 1, size=size, template=template, now=self.time
         )
         work = self.store.reserve(plan, cap=CAP, total_cap=TOTAL_CAP, fence=fence)
@@ -134,7 +134,7 @@ class StoreModel(RuleBasedStateMachine):
             self.launches[launch.id] = now_(self.store.write_launch(launch, after, fence=None))
             return
         found = min(found, launch.count - launch.adopted)
-        machines = [self.scene.machine(launch, now=self.time) for _ in range(found)]
+        machines = [self.records.machine(launch, now=self.time) for _ in range(found)]
         adopted = launch.adopted + found
         if keep_open:
             after = replace(launch, version=launch.version + 1, adopted=adopted)
@@ -196,7 +196,7 @@ class StoreModel(RuleBasedStateMachine):
         since = self.time - 15
         work = self.store.claim(
             DEMAND,
-            self.scene.bindings(operation, size),
+            self.records.bindings(operation, size),
             fence=fence,
             seen_since=since,
             now=self.time,

@@ -24,7 +24,7 @@ from muster.integrations.external.provider import ExternalProvider
 from muster.operations.watch import WatchTracker
 from muster.plane import ControlPlane
 from muster_simulation.life import Life
-from tests.stage import Stage, staged
+from tests.harness import Harness, with_harness
 
 HOUR = 3600.0
 BEAT = 5.0
@@ -43,11 +43,11 @@ class Probe:
         return self.passing
 
 
-class Door:
+class ServedApp:
     """A server in virtual time, and one app that speaks to it by HTTP alone."""
 
-    def __init__(self, stage: Stage, app: httpx.AsyncClient, viewer: httpx.AsyncClient) -> None:
-        self.stage, self.app, self.viewer = stage, app, viewer
+    def __init__(self, harness: Harness, app: httpx.AsyncClient, viewer: httpx.AsyncClient) -> None:
+        self.harness, self.app, self.viewer = harness, app, viewer
         self.probe = Probe()
         self.node_id = ""
         self.assignment = ""
@@ -71,7 +71,7 @@ class Door:
         for _ in range(round(seconds / BEAT)):
             answer = await self.app.post("/api/v1/agent/beat", json={"status": "starting"} | said)
             assert answer.status_code == 200, answer.text
-            await self.stage.pass_time(BEAT)
+            await self.harness.pass_time(BEAT)
 
     async def node(self) -> dict[str, Any]:
         answer = await self.viewer.get(f"/api/v1/nodes/{self.node_id}")
@@ -86,33 +86,33 @@ class Door:
 
 
 @asynccontextmanager
-async def opened(stage: Stage, *, driven: bool = True, **fields: Any) -> AsyncIterator[Door]:
+async def opened(harness: Harness, *, driven: bool = True, **fields: Any) -> AsyncIterator[ServedApp]:
     spec = TemplateSpec(name="web", provider=EXTERNAL, runtime=Runtime.SERVICE, **fields)
-    await stage.store.apply_template(spec, now=stage.now)
+    await harness.store.apply_template(spec, now=harness.now)
     secrets = {
         role: (
             await mint(
-                stage.store.access,
-                ids=stage.ids,
+                harness.store.access,
+                ids=harness.ids,
                 name=role,
                 role=role,
-                now=stage.now,
+                now=harness.now,
                 template="web" if role is Role.ENROL else None,
             )
         )[1]
         for role in (Role.ENROL, Role.VIEWER)
     }
-    installation = await stage.store.installation()
+    installation = await harness.store.installation()
     apps = ExternalProvider(
-        stage.store,
-        stage.clock,
+        harness.store,
+        harness.clock,
         installation_id=installation.id,
-        lost_after=stage.settings.limits.lost_after,
+        lost_after=harness.settings.limits.lost_after,
     )
     probe = Probe()
-    ports = replace(stage.ports, providers={**stage.ports.providers, apps.name: apps}, prober=probe)
-    plane = ControlPlane(ports, owner="plane", settings=stage.settings)
-    settings = ApiSettings(data=Path(gettempdir()), settings=stage.settings)
+    ports = replace(harness.ports, providers={**harness.ports.providers, apps.name: apps}, prober=probe)
+    plane = ControlPlane(ports, owner="plane", settings=harness.settings)
+    settings = ApiSettings(data=Path(gettempdir()), settings=harness.settings)
     transport = httpx.ASGITransport(app=create_app(plane, ports, settings))
     clients = [
         httpx.AsyncClient(
@@ -120,53 +120,53 @@ async def opened(stage: Stage, *, driven: bool = True, **fields: Any) -> AsyncIt
         )
         for secret in (secrets[Role.ENROL], secrets[Role.VIEWER])
     ]
-    door = Door(stage, *clients)
-    door.probe = probe
+    served = ServedApp(harness, *clients)
+    served.probe = probe
     life = Life("plane")
     running = life.spawn(plane.run() if driven else plane.enrolment.heartbeats.run())
-    yield door
+    yield served
     assert not running.done()
     life.kill()
 
 
-@staged
+@with_harness
 async def test_an_app_that_says_starting_for_ever_is_ready_after_max_transition_and_runs_an_hour_later(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
     """The source's first two tests: rescued past the limit and not before, and never taken back."""
-    async with opened(stage) as door:
-        await door.enrol()
-        limit = stage.settings.limits.max_transition
-        await door.beats_for(limit - BEAT)
-        assert await door.seen() == ("created", "starting")
-        await door.beats_for(BEAT + 2 * TICK)
-        promoted = await door.node()
+    async with opened(harness) as served:
+        await served.enrol()
+        limit = harness.settings.limits.max_transition
+        await served.beats_for(limit - BEAT)
+        assert await served.seen() == ("created", "starting")
+        await served.beats_for(BEAT + 2 * TICK)
+        promoted = await served.node()
         assert (promoted["state"], promoted["health"]) == ("running", "ready")
-        assert (promoted["deadline_at"], promoted["assignment_id"]) == (None, door.assignment)
+        assert (promoted["deadline_at"], promoted["assignment_id"]) == (None, served.assignment)
         assert promoted["run"] == "web-1" and promoted["operation_id"] is None
-        await door.beats_for(5 * BEAT)
-        assert await door.node() == promoted | {"last_seen_at": (await door.node())["last_seen_at"]}
-        await door.beats_for(HOUR)
-        assert await door.seen() == ("running", "ready")
-        assert await stage.history(NodeId(door.node_id)) == ["adopt", "joined", "hand_over"]
-        (handed,) = await stage.events(door.node_id, "hand_over")
+        await served.beats_for(5 * BEAT)
+        assert await served.node() == promoted | {"last_seen_at": (await served.node())["last_seen_at"]}
+        await served.beats_for(HOUR)
+        assert await served.seen() == ("running", "ready")
+        assert await harness.history(NodeId(served.node_id)) == ["adopt", "joined", "hand_over"]
+        (handed,) = await harness.events(served.node_id, "hand_over")
         assert "heartbeats arrive, " in handed.detail
 
 
-@staged
-async def test_a_passed_probe_hands_a_starting_app_over_at_once(stage: Stage) -> None:
+@with_harness
+async def test_a_passed_probe_hands_a_starting_app_over_at_once(harness: Harness) -> None:
     """The source's third test."""
-    async with opened(stage) as door:
-        await door.enrol(address=ADDRESS)
-        await door.beats_for(3 * TICK)
-        assert await door.seen() == ("created", "starting")
-        door.probe.passing = True
-        await door.beats_for(3 * TICK)
-        assert await door.seen() == ("running", "ready")
-        assert stage.settings.limits.max_transition > 6 * TICK, "it was the probe"
-        door.probe.passing = False
-        await door.beats_for(2 * stage.settings.limits.stall_after)
-        assert await door.seen() == ("running", "ready"), "a fresh heartbeat vetoes failed probes"
+    async with opened(harness) as served:
+        await served.enrol(address=ADDRESS)
+        await served.beats_for(3 * TICK)
+        assert await served.seen() == ("created", "starting")
+        served.probe.passing = True
+        await served.beats_for(3 * TICK)
+        assert await served.seen() == ("running", "ready")
+        assert harness.settings.limits.max_transition > 6 * TICK, "it was the probe"
+        served.probe.passing = False
+        await served.beats_for(2 * harness.settings.limits.stall_after)
+        assert await served.seen() == ("running", "ready"), "a fresh heartbeat vetoes failed probes"
 
 
 @pytest.mark.parametrize(
@@ -178,63 +178,63 @@ async def test_a_passed_probe_hands_a_starting_app_over_at_once(stage: Stage) ->
     ],
 )
 def test_an_app_that_only_beats_is_kept_whatever_it_says(said: dict[str, str], health: str) -> None:
-    @staged
-    async def scenario(stage: Stage) -> None:
-        async with opened(stage) as door:
-            await door.enrol()
-            await door.beats_for(stage.settings.limits.max_transition + 3 * TICK, **said)
-            await door.beats_for(5 * BEAT)
-            assert await door.seen() == ("running", health)
+    @with_harness
+    async def scenario(harness: Harness) -> None:
+        async with opened(harness) as served:
+            await served.enrol()
+            await served.beats_for(harness.settings.limits.max_transition + 3 * TICK, **said)
+            await served.beats_for(5 * BEAT)
+            assert await served.seen() == ("running", health)
 
     scenario()
 
 
-@staged
-async def test_an_app_that_reports_half_of_its_start_is_kept_too(stage: Stage) -> None:
-    async with opened(stage) as door:
-        await door.enrol()
-        assert (await door.app.post("/api/v1/agent/report", json={"booted": True})).status_code == 200
-        await door.beats_for(2 * stage.settings.limits.stall_after)
-        assert await door.seen() == ("running", "ready")
+@with_harness
+async def test_an_app_that_reports_half_of_its_start_is_kept_too(harness: Harness) -> None:
+    async with opened(harness) as served:
+        await served.enrol()
+        assert (await served.app.post("/api/v1/agent/report", json={"booted": True})).status_code == 200
+        await served.beats_for(2 * harness.settings.limits.stall_after)
+        assert await served.seen() == ("running", "ready")
 
 
-@staged
+@with_harness
 async def test_an_app_that_enrols_again_every_minute_in_the_same_boot_is_handed_over_all_the_same(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
-    async with opened(stage) as door:
-        enrolling = door.app
+    async with opened(harness) as served:
+        new_enrolment = served.app
         for _ in range(3):
-            door.app = enrolling
-            assert await door.enrol() == 200
-            await door.beats_for(60.0)
-        assert await door.seen() == ("running", "ready")
+            served.app = new_enrolment
+            assert await served.enrol() == 200
+            await served.beats_for(60.0)
+        assert await served.seen() == ("running", "ready")
 
 
-@staged
-async def test_an_app_that_says_starting_and_falls_silent_is_given_up_as_before(stage: Stage) -> None:
-    async with opened(stage) as door:
-        await door.enrol()
-        limits = stage.settings.limits
-        await stage.pass_time(limits.service_stale_after + 2 * TICK)
-        assert await door.seen() == ("created", "offline"), "silence proves nothing"
-        await stage.pass_time(limits.stall_after)
-        found = await door.node()
+@with_harness
+async def test_an_app_that_says_starting_and_falls_silent_is_given_up_as_before(harness: Harness) -> None:
+    async with opened(harness) as served:
+        await served.enrol()
+        limits = harness.settings.limits
+        await harness.pass_time(limits.service_stale_after + 2 * TICK)
+        assert await served.seen() == ("created", "offline"), "silence proves nothing"
+        await harness.pass_time(limits.stall_after)
+        found = await served.node()
         assert (found["state"], found["reason"]) == ("failed", "boot_stalled")
 
 
-@staged
-async def test_the_sweep_spares_an_app_that_serves_also_before_it_is_handed_over(stage: Stage) -> None:
+@with_harness
+async def test_the_sweep_spares_an_app_that_serves_also_before_it_is_handed_over(harness: Harness) -> None:
     """The two duties know nothing of each other: the evidence alone keeps a timer from a living app."""
-    async with opened(stage, driven=False) as door:
-        await door.enrol()
-        limits = stage.settings.limits
-        watch_tracker = WatchTracker(stage.store, stage.clock, limits)
-        sweep = DeadlineSweep(stage.ports, stage.settings, watch_tracker)
+    async with opened(harness, driven=False) as served:
+        await served.enrol()
+        limits = harness.settings.limits
+        watch_tracker = WatchTracker(harness.store, harness.clock, limits)
+        sweep = DeadlineSweep(harness.ports, harness.settings, watch_tracker)
         for _ in range(int(limits.stall_after / BEAT) + 3):
             await watch_tracker.look()
-            await door.beats_for(BEAT)
+            await served.beats_for(BEAT)
             await sweep.reconcile()
-        assert (await door.node())["state"] == "created"
-        await HandOvers(stage.ports, stage.settings).reconcile()
-        assert (await door.node())["state"] == "running"
+        assert (await served.node())["state"] == "created"
+        await HandOvers(harness.ports, harness.settings).reconcile()
+        assert (await served.node())["state"] == "running"

@@ -19,21 +19,21 @@ from muster.domain.template import TemplateSpec, UsageClass
 from muster.ports.bundle import Ports
 from muster.ports.provider import Machine
 from tests.controllers.test_launch_closer import open_launch, surprise_until
-from tests.stage import Manner, Stage, staged
-from tests.stage.cloud import Cloud, Hanging, StageProvider
+from tests.harness import Behaviour, Harness, with_harness
+from tests.harness.cloud import Cloud, CloudProvider, Hanging
 
 
-def begin(stage: Stage, every: float, work: Callable[[Ports], Reconciler]) -> None:
+def begin(harness: Harness, every: float, work: Callable[[Ports], Reconciler]) -> None:
     """The duty as it runs, with its lease, in front of both providers."""
-    both = {"aaa": Hanging(Cloud(stage.clock)), **stage.ports.providers}
-    ports = replace(stage.ports, providers=both)
+    both = {"aaa": Hanging(Cloud(harness.clock)), **harness.ports.providers}
+    ports = replace(harness.ports, providers=both)
     duties = Duties(
-        ports, "me", (Duty(name="looking", every=every, work=work(ports)),), lease=stage.settings.lease
+        ports, "me", (Duty(name="looking", every=every, work=work(ports)),), lease=harness.settings.lease
     )
-    stage.keep(asyncio.create_task(duties.run()))
+    harness.keep(asyncio.create_task(duties.run()))
 
 
-def at_the_hanging_one(stage: Stage, number: int) -> Node:
+def at_the_hanging_one(harness: Harness, number: int) -> Node:
     return Node(
         id=NodeId(f"far-{number:04d}"),
         template="far",
@@ -45,80 +45,82 @@ def at_the_hanging_one(stage: Stage, number: int) -> Node:
         machine_id=f"far-{number}",
         launch_id=None,
         state=NodeState.TERMINATING,
-        created_at=stage.now,
-        entered_at=stage.now,
+        created_at=harness.now,
+        entered_at=harness.now,
         reason=Reason.ORPHAN,
     )
 
 
-@staged
-async def test_orphans_of_the_others_are_found(stage: Stage) -> None:
-    stage.agents.script(Manner(join=False))
-    box = stage.cloud.make("inst/op-lost.1", (await stage.store.installation()).id)
-    begin(stage, 60.0, lambda ports: Orphans(ports, stage.settings))
-    await stage.pass_time(1200.0)
-    assert [node.machine_id for node in await stage.nodes(NodeState.TERMINATING)] == [box.id]
+@with_harness
+async def test_orphans_of_the_others_are_found(harness: Harness) -> None:
+    harness.agents.script(Behaviour(join=False))
+    box = harness.cloud.make("inst/op-lost.1", (await harness.store.installation()).id)
+    begin(harness, 60.0, lambda ports: Orphans(ports, harness.settings))
+    await harness.pass_time(1200.0)
+    assert [node.machine_id for node in await harness.nodes(NodeState.TERMINATING)] == [box.id]
 
 
-@staged
-async def test_vanished_nodes_of_the_others_are_found(stage: Stage) -> None:
-    await stage.template(idle_timeout=5000.0)
-    (node,) = await stage.warm(1)
-    stage.agents.of(node.id).die()
-    stage.cloud.end(node.machine_id)
-    begin(stage, 60.0, lambda ports: VanishedMachines(ports, stage.watch_tracker))
-    await stage.pass_time(stage.cloud.visibility_window + 1200.0)
-    assert (await stage.node(node.id)).reason is Reason.MACHINE_GONE
+@with_harness
+async def test_vanished_nodes_of_the_others_are_found(harness: Harness) -> None:
+    await harness.template(idle_timeout=5000.0)
+    (node,) = await harness.warm(1)
+    harness.agents.of(node.id).die()
+    harness.cloud.end(node.machine_id)
+    begin(harness, 60.0, lambda ports: VanishedMachines(ports, harness.watch_tracker))
+    await harness.pass_time(harness.cloud.visibility_window + 1200.0)
+    assert (await harness.node(node.id)).reason is Reason.MACHINE_GONE
 
 
-@staged
-async def test_launches_at_the_others_are_let_go(stage: Stage) -> None:
-    far = await stage.store.apply_template(TemplateSpec(name="far", provider="aaa", max_nodes=9), now=1.0)
+@with_harness
+async def test_launches_at_the_others_are_let_go(harness: Harness) -> None:
+    far = await harness.store.apply_template(TemplateSpec(name="far", provider="aaa", max_nodes=9), now=1.0)
     for number in range(3):
-        await open_launch(stage, far, number)
-    launch = await open_launch(stage, await stage.template(), 3)
-    begin(stage, 10.0, LaunchCloser)
-    await stage.pass_time(surprise_until(stage, launch) - stage.now + 120.0)
-    assert (await stage.store.launch(launch.id)).state is LaunchState.ABANDONED
-    assert (await stage.used("ci"), await stage.used("far")) == (0, 3)
+        await open_launch(harness, far, number)
+    launch = await open_launch(harness, await harness.template(), 3)
+    begin(harness, 10.0, LaunchCloser)
+    await harness.pass_time(surprise_until(harness, launch) - harness.now + 120.0)
+    assert (await harness.store.launch(launch.id)).state is LaunchState.ABANDONED
+    assert (await harness.used("ci"), await harness.used("far")) == (0, 3)
 
 
-@staged
-async def test_condemned_nodes_of_the_others_are_ended(stage: Stage) -> None:
-    await stage.cap(3 * BATCH)
+@with_harness
+async def test_condemned_nodes_of_the_others_are_ended(harness: Harness) -> None:
+    await harness.cap(3 * BATCH)
     for number in range(2 * BATCH):
-        await stage.store.adopt_stray(at_the_hanging_one(stage, number), now=stage.now)
-    await stage.template()
-    (node,) = await stage.warm(1)
-    await stage.store.apply(nodes.condemn(node, now=stage.now, reason=Reason.OPERATOR))
-    begin(stage, 5.0, lambda ports: Reaper(ports, stage.settings))
-    await stage.pass_time(120.0)
-    assert (await stage.node(node.id)).state is NodeState.TERMINATED
+        await harness.store.adopt_stray(at_the_hanging_one(harness, number), now=harness.now)
+    await harness.template()
+    (node,) = await harness.warm(1)
+    await harness.store.apply(nodes.condemn(node, now=harness.now, reason=Reason.OPERATOR))
+    begin(harness, 5.0, lambda ports: Reaper(ports, harness.settings))
+    await harness.pass_time(120.0)
+    assert (await harness.node(node.id)).state is NodeState.TERMINATED
 
 
-@staged
+@with_harness
 async def test_a_look_that_hangs_for_some_machines_does_not_hide_the_rest_of_their_provider(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
-    await stage.template(max_nodes=9)
-    launches = [await open_launch(stage, await stage.template(max_nodes=9), number) for number in range(4)]
-    await stage.pass_time(surprise_until(stage, launches[-1]) - stage.now)
-    stage.ports = replace(
-        stage.ports, providers={"cloud": Stuck(stage.cloud, [launch.token for launch in launches[:3]])}
+    await harness.template(max_nodes=9)
+    launches = [
+        await open_launch(harness, await harness.template(max_nodes=9), number) for number in range(4)
+    ]
+    await harness.pass_time(surprise_until(harness, launches[-1]) - harness.now)
+    harness.ports = replace(
+        harness.ports, providers={"cloud": Stuck(harness.cloud, [launch.token for launch in launches[:3]])}
     )
     duties = Duties(
-        stage.ports,
+        harness.ports,
         "me",
-        (Duty(name="launches", every=10.0, work=LaunchCloser(stage.ports)),),
-        lease=stage.settings.lease,
+        (Duty(name="launches", every=10.0, work=LaunchCloser(harness.ports)),),
+        lease=harness.settings.lease,
     )
-    stage.keep(asyncio.create_task(duties.run()))
-    await stage.pass_time(300.0)
-    states = [(await stage.store.launch(launch.id)).state for launch in launches]
+    harness.keep(asyncio.create_task(duties.run()))
+    await harness.pass_time(300.0)
+    states = [(await harness.store.launch(launch.id)).state for launch in launches]
     assert states == [LaunchState.CALLING] * 3 + [LaunchState.ABANDONED]
 
 
-class Stuck(StageProvider):
+class Stuck(CloudProvider):
     """Never answers about some tokens."""
 
     def __init__(self, cloud: Cloud, tokens: Sequence[str]) -> None:

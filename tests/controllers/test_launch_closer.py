@@ -18,127 +18,127 @@ from muster.domain.template import Template, TemplateSpec
 from muster.operations.concurrency import UNREACHABLE
 from muster.operations.launcher import planned
 from muster.ports.provider import Machine
-from tests.stage import Manner, Stage, loses_the_reply, loses_the_request, staged
+from tests.harness import Behaviour, Harness, loses_the_reply, loses_the_request, with_harness
 
-NOBODY = Manner(join=False)
+NOBODY = Behaviour(join=False)
 
 
-async def forsaken(stage: Stage, *, made: int, lag: float = 0.0) -> Launch:
+async def forsaken(harness: Harness, *, made: int, lag: float = 0.0) -> Launch:
     """A provision of two that ended without knowing what came of its call; no replica lives."""
-    await stage.template()
-    stage.cloud.lag = lag
-    stage.agents.script(NOBODY, NOBODY)
+    await harness.template()
+    harness.cloud.lag = lag
+    harness.agents.script(NOBODY, NOBODY)
     lost = loses_the_reply(give=made) if made else loses_the_request()
-    stage.cloud.script(lost, *[loses_the_request()] * 20)
-    replica = await stage.replica()
-    operation = await stage.ended(await replica.provision(2, timeout=5.0))
+    harness.cloud.script(lost, *[loses_the_request()] * 20)
+    replica = await harness.replica()
+    operation = await harness.ended(await replica.provision(2, timeout=5.0))
     replica.life.kill()
-    (launch,) = await stage.launches(operation.id)
+    (launch,) = await harness.launches(operation.id)
     assert launch.state is LaunchState.CALLING
     return launch
 
 
-def surprise_until(stage: Stage, launch: Launch) -> float:
+def surprise_until(harness: Harness, launch: Launch) -> float:
     assert launch.called_at is not None
-    return launch.called_at + stage.cloud.call_timeout + stage.cloud.visibility_window
+    return launch.called_at + harness.cloud.call_timeout + harness.cloud.visibility_window
 
 
-@staged
-async def test_all_machines_found_close_the_launch_at_once(stage: Stage) -> None:
-    launch = await forsaken(stage, made=2)
+@with_harness
+async def test_all_machines_found_close_the_launch_at_once(harness: Harness) -> None:
+    launch = await forsaken(harness, made=2)
 
-    await LaunchCloser(stage.ports).reconcile()
+    await LaunchCloser(harness.ports).reconcile()
 
-    assert len(await stage.nodes(NodeState.TERMINATING)) == 2
-    after = await stage.store.launch(launch.id)
+    assert len(await harness.nodes(NodeState.TERMINATING)) == 2
+    after = await harness.store.launch(launch.id)
     assert (after.state, after.adopted, after.held) == (LaunchState.ABANDONED, 2, 0)
-    assert await stage.used() == 2
+    assert await harness.used() == 2
 
 
-@staged
-async def test_fewer_machines_are_condemned_and_the_rest_is_waited_for(stage: Stage) -> None:
-    launch = await forsaken(stage, made=1, lag=100.0)
-    duty = LaunchCloser(stage.ports)
+@with_harness
+async def test_fewer_machines_are_condemned_and_the_rest_is_waited_for(harness: Harness) -> None:
+    launch = await forsaken(harness, made=1, lag=100.0)
+    duty = LaunchCloser(harness.ports)
 
     await duty.reconcile()
-    assert await stage.nodes() == []
-    await stage.pass_time(100.0)
+    assert await harness.nodes() == []
+    await harness.pass_time(100.0)
     await duty.reconcile()
     await duty.reconcile()
-    assert len(await stage.nodes(NodeState.TERMINATING)) == 1
-    assert (await stage.store.launch(launch.id)).state is LaunchState.CALLING
-    assert await stage.used() == 2
+    assert len(await harness.nodes(NodeState.TERMINATING)) == 1
+    assert (await harness.store.launch(launch.id)).state is LaunchState.CALLING
+    assert await harness.used() == 2
 
-    await stage.pass_time(surprise_until(stage, launch) - stage.now - 0.5)
+    await harness.pass_time(surprise_until(harness, launch) - harness.now - 0.5)
     await duty.reconcile()
-    assert await stage.used() == 2
-    await stage.pass_time(0.5)
+    assert await harness.used() == 2
+    await harness.pass_time(0.5)
     await duty.reconcile()
-    assert (await stage.store.launch(launch.id)).state is LaunchState.ABANDONED
-    assert await stage.used() == 1
+    assert (await harness.store.launch(launch.id)).state is LaunchState.ABANDONED
+    assert await harness.used() == 1
 
 
-@staged
-async def test_a_launch_of_an_operation_that_goes_on_is_left_to_it(stage: Stage) -> None:
-    await stage.template()
-    stage.cloud.script(*[loses_the_request()] * 100)
-    replica = await stage.replica()
+@with_harness
+async def test_a_launch_of_an_operation_that_goes_on_is_left_to_it(harness: Harness) -> None:
+    await harness.template()
+    harness.cloud.script(*[loses_the_request()] * 100)
+    replica = await harness.replica()
     operation = await replica.provision(2)
-    await stage.pass_time(10.0)
+    await harness.pass_time(10.0)
     replica.life.kill()
-    await stage.pass_time(1000.0)
+    await harness.pass_time(1000.0)
 
-    await LaunchCloser(stage.ports).reconcile()
+    await LaunchCloser(harness.ports).reconcile()
 
-    (launch,) = await stage.launches(operation.id)
+    (launch,) = await harness.launches(operation.id)
     assert launch.state is LaunchState.CALLING
 
 
-@staged
-async def test_a_call_made_after_its_launch_was_abandoned_makes_nothing_that_lasts(stage: Stage) -> None:
+@with_harness
+async def test_a_call_made_after_its_launch_was_abandoned_makes_nothing_that_lasts(harness: Harness) -> None:
     """The replica was stopped just before its call, for longer than everybody was ready to wait."""
-    await stage.template()
-    first = await stage.replica()
+    await harness.template()
+    first = await harness.replica()
 
     async def stop() -> None:
-        first.life.pause(stage.loop_time + 2000.0)
-        await stage.pass_time(0)
+        first.life.pause(harness.loop_time + 2000.0)
+        await harness.pass_time(0)
 
-    first.ambush.before("provider.launch", stop)
+    first.interceptor.before("provider.launch", stop)
     operation = await first.provision(2, timeout=30.0)
-    second = await stage.replica()
-    stage.cloud.script(*[loses_the_request()] * 4)
-    await stage.ended(operation)
-    await stage.nothing_is_left()
-    (launch,) = await stage.launches(operation.id)
+    second = await harness.replica()
+    harness.cloud.script(*[loses_the_request()] * 4)
+    await harness.ended(operation)
+    await harness.nothing_is_left()
+    (launch,) = await harness.launches(operation.id)
     assert launch.state is LaunchState.ABANDONED
-    assert stage.cloud.boxes == {}
-    stage.cloud.outcomes.clear()
-    stage.agents.script(NOBODY, Manner())
+    assert harness.cloud.boxes == {}
+    harness.cloud.outcomes.clear()
+    harness.agents.script(NOBODY, Behaviour())
 
     while first.life.paused:
-        await stage.pass_time(10.0)
-    await stage.pass_time(5.0)
+        await harness.pass_time(10.0)
+    await harness.pass_time(5.0)
 
-    silent, joining = stage.cloud.boxes.values()
+    silent, joining = harness.cloud.boxes.values()
     assert joining.gone_at is not None
-    bound = stage.cloud.visibility_window + 200.0
-    await stage.pass_time(bound)
+    bound = harness.cloud.visibility_window + 200.0
+    await harness.pass_time(bound)
     assert silent.gone_at is not None
-    assert await stage.nodes(NodeState.RUNNING, NodeState.IDLE, NodeState.CREATED) == []
+    assert await harness.nodes(NodeState.RUNNING, NodeState.IDLE, NodeState.CREATED) == []
     assert second.life.alive
 
 
-@staged
-async def test_a_launch_at_a_provider_that_is_gone_does_not_hold_up_the_others(stage: Stage) -> None:
-    launch = await forsaken(stage, made=2)
+@with_harness
+async def test_a_launch_at_a_provider_that_is_gone_does_not_hold_up_the_others(harness: Harness) -> None:
+    launch = await forsaken(harness, made=2)
 
-    await LaunchCloser(replace(stage.ports, providers={})).reconcile()
+    await LaunchCloser(replace(harness.ports, providers={})).reconcile()
 
-    assert (await stage.store.launch(launch.id)).state is LaunchState.CALLING
+    assert (await harness.store.launch(launch.id)).state is LaunchState.CALLING
 
 
-async def open_launch(stage: Stage, template: Template, number: int) -> Launch:
+async def open_launch(harness: Harness, template: Template, number: int) -> Launch:
     """A launch that was called for an operation that has ended."""
     operation = Operation(
         id=OperationId(f"op-x{number:04d}"),
@@ -146,76 +146,76 @@ async def open_launch(stage: Stage, template: Template, number: int) -> Launch:
         request=ProvisionRequest(template=template.name, count=1, run=f"run-{number}"),
         template=template.name,
         run=f"run-{number}",
-        created_at=stage.now,
-        updated_at=stage.now,
-        deadline_at=stage.now + 10.0,
+        created_at=harness.now,
+        updated_at=harness.now,
+        deadline_at=harness.now + 10.0,
         deadline_source="request",
         lease_owner="nobody",
-        lease_until=stage.now + 60.0,
+        lease_until=harness.now + 60.0,
         epoch=1,
     )
-    await stage.store.submit(operation)
+    await harness.store.submit(operation)
     launch = planned(
         operation.id,
         1,
-        installation_id=(await stage.store.installation()).id,
+        installation_id=(await harness.store.installation()).id,
         template=template,
         resource_class="large",
         usage_class=template.spec.usage[0],
         instance_types=("*",),
         count=1,
-        now=stage.now,
+        now=harness.now,
     )
     fence = operation.fence
-    launch = await stage.store.reserve(launch, cap=500, total_cap=500, fence=fence)
-    launch = await stage.store.write_launch(launch, launches.calling(launch, now=stage.now), fence=fence)
+    launch = await harness.store.reserve(launch, cap=500, total_cap=500, fence=fence)
+    launch = await harness.store.write_launch(launch, launches.calling(launch, now=harness.now), fence=fence)
     verdict = Verdict(reason=Reason.DEADLINE_EXCEEDED, message="too late")
-    end = operations.ended(operation, Status.FAILED, now=stage.now, progress=None, verdict=verdict)
-    await stage.store.write_operation(end)
+    end = operations.ended(operation, Status.FAILED, now=harness.now, progress=None, verdict=verdict)
+    await harness.store.write_operation(end)
     return launch
 
 
-@staged
-async def test_a_batch_of_launches_that_cannot_be_settled_hides_no_other(stage: Stage) -> None:
-    await stage.cap(500)
+@with_harness
+async def test_a_batch_of_launches_that_cannot_be_settled_hides_no_other(harness: Harness) -> None:
+    await harness.cap(500)
     spec = TemplateSpec(name="old", provider="retired-cloud", max_nodes=500)
-    old = await stage.store.apply_template(spec, now=stage.now)
-    new = await stage.template(max_nodes=500)
-    stuck = [await open_launch(stage, old, number) for number in range(BATCH)]
-    await stage.pass_time(1.0)
-    last = await open_launch(stage, new, BATCH)
-    await stage.pass_time(surprise_until(stage, last) - stage.now)
+    old = await harness.store.apply_template(spec, now=harness.now)
+    new = await harness.template(max_nodes=500)
+    stuck = [await open_launch(harness, old, number) for number in range(BATCH)]
+    await harness.pass_time(1.0)
+    last = await open_launch(harness, new, BATCH)
+    await harness.pass_time(surprise_until(harness, last) - harness.now)
 
-    await LaunchCloser(stage.ports).reconcile()
+    await LaunchCloser(harness.ports).reconcile()
 
-    assert (await stage.store.launch(last.id)).state is LaunchState.ABANDONED
-    assert (await stage.used("ci"), await stage.used("old")) == (0, BATCH)
-    assert (await stage.store.launch(stuck[0].id)).state is LaunchState.CALLING
+    assert (await harness.store.launch(last.id)).state is LaunchState.ABANDONED
+    assert (await harness.used("ci"), await harness.used("old")) == (0, BATCH)
+    assert (await harness.store.launch(stuck[0].id)).state is LaunchState.CALLING
 
 
-@staged
-async def test_a_launch_at_a_provider_that_is_gone_is_given_up_in_the_end(stage: Stage) -> None:
-    launch = await forsaken(stage, made=0)
+@with_harness
+async def test_a_launch_at_a_provider_that_is_gone_is_given_up_in_the_end(harness: Harness) -> None:
+    launch = await forsaken(harness, made=0)
     assert launch.called_at is not None
-    duty = LaunchCloser(replace(stage.ports, providers={}))
+    duty = LaunchCloser(replace(harness.ports, providers={}))
 
-    await stage.pass_time(launch.called_at + UNREACHABLE - stage.now - 0.5)
+    await harness.pass_time(launch.called_at + UNREACHABLE - harness.now - 0.5)
     await duty.reconcile()
-    assert await stage.used() == 2
-    await stage.pass_time(0.5)
+    assert await harness.used() == 2
+    await harness.pass_time(0.5)
     await duty.reconcile()
 
-    after = await stage.store.launch(launch.id)
+    after = await harness.store.launch(launch.id)
     assert (after.state, after.reason) == (LaunchState.ABANDONED, Reason.PROVIDER_REFUSED)
-    assert await stage.used() == 0
+    assert await harness.used() == 0
 
 
-@staged
-async def test_a_launch_that_meets_a_bug_costs_the_others_at_its_provider_nothing(stage: Stage) -> None:
-    template = await stage.template(max_nodes=500)
-    broken, sound = [await open_launch(stage, template, number) for number in range(2)]
-    await stage.pass_time(surprise_until(stage, sound) - stage.now)
-    provider = stage.ports.providers[sound.provider]
+@with_harness
+async def test_a_launch_that_meets_a_bug_costs_the_others_at_its_provider_nothing(harness: Harness) -> None:
+    template = await harness.template(max_nodes=500)
+    broken, sound = [await open_launch(harness, template, number) for number in range(2)]
+    await harness.pass_time(surprise_until(harness, sound) - harness.now)
+    provider = harness.ports.providers[sound.provider]
     find = provider.find
 
     async def strange(token: str) -> Sequence[Machine]:
@@ -225,8 +225,8 @@ async def test_a_launch_that_meets_a_bug_costs_the_others_at_its_provider_nothin
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provider, "find", strange)
-        await LaunchCloser(stage.ports).reconcile()
-    assert (await stage.store.launch(broken.id)).state is LaunchState.CALLING
-    assert (await stage.store.launch(sound.id)).state is LaunchState.ABANDONED
-    assert [record.getMessage() for record in stage.complaints] == ["cannot do this work"]
-    stage.complaints.clear()
+        await LaunchCloser(harness.ports).reconcile()
+    assert (await harness.store.launch(broken.id)).state is LaunchState.CALLING
+    assert (await harness.store.launch(sound.id)).state is LaunchState.ABANDONED
+    assert [record.getMessage() for record in harness.complaints] == ["cannot do this work"]
+    harness.complaints.clear()

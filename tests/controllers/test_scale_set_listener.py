@@ -15,15 +15,15 @@ from muster.domain.template import Reuse
 from muster.integrations.github.runners import RunnerSpec
 from muster_simulation.life import Life
 from muster_simulation.loop import GATE
-from tests.stage import Stage, staged
-from tests.stage.github import REPOSITORY
-from tests.stage.scale_sets import SetStage
+from tests.harness import Harness, with_harness
+from tests.harness.github import REPOSITORY
+from tests.harness.scale_sets import ScaleSetHarness
 
 
-@staged
-async def test_jobs_that_just_say_runs_on_are_served_and_nothing_is_left(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER, runner={"max_runners": 3})
-    await stage.replica()
+@with_harness
+async def test_jobs_that_just_say_runs_on_are_served_and_nothing_is_left(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER, runner={"max_runners": 3})
+    await harness.replica()
     jobs = github.queue(5)
     await github.done(jobs)
     await github.tidy()
@@ -32,87 +32,91 @@ async def test_jobs_that_just_say_runs_on_are_served_and_nothing_is_left(stage: 
     assert github.scale_set.queue == [], "every message was acknowledged"
 
 
-@staged
-async def test_warm_nodes_serve_job_after_job(stage: Stage) -> None:
-    github = await SetStage.listening(stage, runner={"max_runners": 2}, idle_timeout=3600.0)
-    await stage.warm(2)
-    await stage.replica()
+@with_harness
+async def test_warm_nodes_serve_job_after_job(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, runner={"max_runners": 2}, idle_timeout=3600.0)
+    await harness.warm(2)
+    await harness.replica()
     await github.done(github.queue(6))
     await github.tidy(idle=2)
-    assert len(await stage.nodes()) == 2, "no machine was made"
-    assert len(await stage.nodes(NodeState.IDLE)) == 2
+    assert len(await harness.nodes()) == 2, "no machine was made"
+    assert len(await harness.nodes(NodeState.IDLE)) == 2
 
 
 # --- how many ------------------------------------------------------------------------------------------
 
 
-@staged
-async def test_sixty_jobs_come_as_two_messages_and_all_are_served(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER, max_nodes=60)
-    await stage.cap(100)
-    await stage.replica()
+@with_harness
+async def test_sixty_jobs_come_as_two_messages_and_all_are_served(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER, max_nodes=60)
+    await harness.cap(100)
+    await harness.replica()
     await github.done(github.queue(60, lasts=60.0))
     await github.tidy()
     assert github.crowd == 60
 
 
-@staged
-async def test_idle_runners_wait_on_top_of_what_is_assigned_and_are_replaced_in_time(stage: Stage) -> None:
-    github = await SetStage.listening(stage, runner={"min_idle": 2}, idle_timeout=60.0, max_runtime=600.0)
-    await stage.replica()
-    await stage.count(2, NodeState.RUNNING)
+@with_harness
+async def test_idle_runners_wait_on_top_of_what_is_assigned_and_are_replaced_in_time(
+    harness: Harness,
+) -> None:
+    github = await ScaleSetHarness.listening(
+        harness, runner={"min_idle": 2}, idle_timeout=60.0, max_runtime=600.0
+    )
+    await harness.replica()
+    await harness.count(2, NodeState.RUNNING)
     await github.done(github.queue(3, lasts=30.0))
     names = {runner.name for runner in github.runners()}
-    await stage.pass_time(900.0)
+    await harness.pass_time(900.0)
     assert len(github.runners()) == 2 and names.isdisjoint(runner.name for runner in github.runners())
-    failures = await stage.ports.overview.failures(since=0.0, limit=10)
+    failures = await harness.ports.overview.failures(since=0.0, limit=10)
     assert not failures, "none was ended by max_runtime"
 
 
-@staged
-async def test_the_capacity_told_follows_caps_pauses_and_others_machines(stage: Stage) -> None:
-    github = await SetStage.listening(stage, runner={"max_runners": 8}, max_nodes=10)
-    replica = await stage.replica()
+@with_harness
+async def test_the_capacity_told_follows_caps_pauses_and_others_machines(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, runner={"max_runners": 8}, max_nodes=10)
+    replica = await harness.replica()
     await github.has_session()
-    await stage.pass_time(10.0)
+    await harness.pass_time(10.0)
     assert github.scale_set.capacity == 8
     await replica.provision(5, run="by-hand", owner=REPOSITORY)
-    await stage.pass_time(20.0)
+    await harness.pass_time(20.0)
     assert github.scale_set.capacity == 5
-    await stage.ports.access.pause("ci", paused=True, now=stage.now)
-    await stage.pass_time(20.0)
+    await harness.ports.access.pause("ci", paused=True, now=harness.now)
+    await harness.pass_time(20.0)
     assert github.scale_set.capacity == 0
     jobs = github.queue(2)
-    await stage.pass_time(60.0)
+    await harness.pass_time(60.0)
     assert not any(job.set_id for job in jobs), "GitHub assigns nothing while paused"
-    await stage.ports.access.pause("ci", paused=False, now=stage.now)
+    await harness.ports.access.pause("ci", paused=False, now=harness.now)
     await github.done(jobs, within=60.0)
 
 
-@staged
-async def test_a_runner_whose_job_another_took_is_removed_after_its_idle_timeout(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER, idle_timeout=60.0)
-    await stage.replica()
+@with_harness
+async def test_a_runner_whose_job_another_took_is_removed_after_its_idle_timeout(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER, idle_timeout=60.0)
+    await harness.replica()
     await github.has_session()
-    stage.agents.usual = replace(stage.agents.usual, boot=30.0)
+    harness.agents.usual = replace(harness.agents.usual, boot=30.0)
     (job,) = github.queue(1)
-    await stage.count(1, NodeState.CREATED)
+    await harness.count(1, NodeState.CREATED)
     github.world.cancel(github.run_of(job))
-    await stage.count(1, NodeState.RUNNING)
-    handed_over = stage.now
+    await harness.count(1, NodeState.RUNNING)
+    handed_over = harness.now
     await github.tidy()
-    assert 60.0 <= stage.now - handed_over <= 120.0
+    assert 60.0 <= harness.now - handed_over <= 120.0
     assert (await github.counts()).assigned == 0
 
 
-@staged
-async def test_a_busy_runner_is_left_alone_although_nobody_knows_that_it_is_busy(stage: Stage) -> None:
+@with_harness
+async def test_a_busy_runner_is_left_alone_although_nobody_knows_that_it_is_busy(harness: Harness) -> None:
     """The listener that heard of its start died; the next one asks GitHub, and believes it."""
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER, idle_timeout=30.0)
-    first, _ = await stage.replica(), await stage.replica()
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER, idle_timeout=30.0)
+    first, _ = await harness.replica(), await harness.replica()
     (job,) = github.queue(1, lasts=400.0)
-    await stage.count(1, NodeState.RUNNING)
-    await stage.pass_time(10.0)
+    await harness.count(1, NodeState.RUNNING)
+    await harness.pass_time(10.0)
     first.life.kill()
     github.world.sets.stale_assigned = -1  # GitHub's counts say that nobody is needed
     await github.done([job])
@@ -121,14 +125,16 @@ async def test_a_busy_runner_is_left_alone_although_nobody_knows_that_it_is_busy
     await github.tidy()
 
 
-@staged
-async def test_counts_that_stay_high_for_no_job_are_bounded_and_said(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER, idle_timeout=60.0, runner={"max_runners": 3})
+@with_harness
+async def test_counts_that_stay_high_for_no_job_are_bounded_and_said(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(
+        harness, reuse=Reuse.NEVER, idle_timeout=60.0, runner={"max_runners": 3}
+    )
     github.world.sets.stale_assigned = 9
-    await stage.replica()
+    await harness.replica()
     said = ""
     for _ in range(60):
-        await stage.pass_time(10.0)
+        await harness.pass_time(10.0)
         said = said or (await github.counts()).problem
     assert github.crowd <= 3
     assert "jobs wait at GitHub, and it gives idle runners none of them" in said
@@ -137,21 +143,21 @@ async def test_counts_that_stay_high_for_no_job_are_bounded_and_said(stage: Stag
     await github.tidy()
 
 
-class Limited(SetStage):
+class Limited(ScaleSetHarness):
     runners_per_minute = 20
 
 
-@staged
-async def test_five_thousand_jobs_at_once_stay_below_the_limit_on_registrations(stage: Stage) -> None:
-    github = await Limited.listening(stage, reuse=Reuse.NEVER, max_nodes=5000)
-    await stage.cap(5000)
-    await stage.replica()
+@with_harness
+async def test_five_thousand_jobs_at_once_stay_below_the_limit_on_registrations(harness: Harness) -> None:
+    github = await Limited.listening(harness, reuse=Reuse.NEVER, max_nodes=5000)
+    await harness.cap(5000)
+    await harness.replica()
     await github.has_session()
-    since = stage.now
+    since = harness.now
     github.queue(5000, lasts=3600.0)
-    await stage.pass_time(175.0)
+    await harness.pass_time(175.0)
     registered = github.world.asked("generatejitconfig")
-    assert 20 <= registered <= 20 * ((stage.now - since) // 60 + 1)
+    assert 20 <= registered <= 20 * ((harness.now - since) // 60 + 1)
     counts = await github.counts()
     assert counts.assigned == 5000
     assert "Muster registers 20 in a minute at most" in counts.problem
@@ -160,51 +166,51 @@ async def test_five_thousand_jobs_at_once_stay_below_the_limit_on_registrations(
 # --- what GitHub does -----------------------------------------------------------------------------------
 
 
-@staged
-async def test_offered_jobs_are_acquired_and_served(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER, runner={"max_runners": 2})
+@with_harness
+async def test_offered_jobs_are_acquired_and_served(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER, runner={"max_runners": 2})
     github.world.sets.offers = True
-    await stage.replica()
+    await harness.replica()
     await github.done(github.queue(5))
     await github.tidy()
     assert github.crowd <= 2
 
 
-@staged
+@with_harness
 async def test_a_message_that_waits_for_room_counts_once_and_no_more_jobs_are_acquired_than_fit(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
-    stage.agents.usual = replace(stage.agents.usual, boot=30.0)
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER, runner={"max_runners": 2})
+    harness.agents.usual = replace(harness.agents.usual, boot=30.0)
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER, runner={"max_runners": 2})
     github.world.sets.offers = True
-    await stage.replica()
+    await harness.replica()
     await github.has_session()
     jobs = _offered_at_once(github, 5)
-    await stage.pass_time(20.0)
+    await harness.pass_time(20.0)
     assert github.world.sets.statistics(github.scale_set)["totalAssignedJobs"] == 2
     await github.done(jobs)
     await github.tidy()
-    assert {each.status for each in await stage.of_kind(Kind.PROVISION)} == {Status.SUCCEEDED}
+    assert {each.status for each in await harness.of_kind(Kind.PROVISION)} == {Status.SUCCEEDED}
 
 
-@staged
-async def test_an_offer_whose_answer_was_lost_is_not_forgotten(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
+@with_harness
+async def test_an_offer_whose_answer_was_lost_is_not_forgotten(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER)
     github.world.sets.offers = True
     github.world.fault("POST .*acquirejobs", 500, times=2)
     github.world.fault("POST .*acquirejobs", performed=True)
-    await stage.replica()
+    await harness.replica()
     await github.done(github.queue(2))
     await github.tidy()
 
 
-def _without_queue(github: SetStage) -> None:
+def _without_queue(github: ScaleSetHarness) -> None:
     github.world.sets.hides_queue = True
     github.world.sets.evict(github.scale_set)
     asyncio.get_running_loop().call_later(30.0, lambda: setattr(github.world.sets, "hides_queue", False))
 
 
-def _offered_at_once(github: SetStage, count: int) -> list[Job]:
+def _offered_at_once(github: ScaleSetHarness, count: int) -> list[Job]:
     """Offer jobs whether they fit or not."""
     run = github.begin()
     jobs = [github.world.queue(run, f"job-{number}", ["muster-linux"], "5.0") for number in range(count)]
@@ -215,32 +221,32 @@ def _offered_at_once(github: SetStage, count: int) -> list[Job]:
     return jobs
 
 
-@staged
-async def test_more_offers_in_one_message_than_fit_are_acquired_one_after_the_other(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER, runner={"max_runners": 2})
+@with_harness
+async def test_more_offers_in_one_message_than_fit_are_acquired_one_after_the_other(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER, runner={"max_runners": 2})
     github.world.sets.offers = True
-    await stage.replica()
+    await harness.replica()
     await github.has_session()
     await github.done(_offered_at_once(github, 5))
     await github.tidy()
     assert github.crowd <= 2
 
 
-@staged
-async def test_an_offer_whose_message_is_gone_is_found_and_acquired(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
+@with_harness
+async def test_an_offer_whose_message_is_gone_is_found_and_acquired(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER)
     github.world.sets.offers = True
-    await stage.replica()
+    await harness.replica()
     await github.has_session()
     before = github.queue(1, lasts=20.0)
-    await stage.count(1, NodeState.RUNNING)
+    await harness.count(1, NodeState.RUNNING)
     lost = github.queue(1)
     github.world.sets.restart_ids(github.scale_set)  # the queue is empty then
     await github.done([*before, *lost], within=180.0)
     await github.tidy()
 
 
-TROUBLES: dict[str, Callable[[SetStage], None]] = {
+TROUBLES: dict[str, Callable[[ScaleSetHarness], None]] = {
     "the admin token ended": lambda github: github.world.sets.expire("admin"),
     "the queue token ended": lambda github: github.world.sets.expire("queue"),
     "the session was evicted": lambda github: github.world.sets.evict(github.scale_set),
@@ -268,14 +274,16 @@ TROUBLES: dict[str, Callable[[SetStage], None]] = {
 
 
 @pytest.mark.parametrize("trouble", TROUBLES.values(), ids=list(TROUBLES))
-def test_jobs_are_served_through_every_trouble_of_the_service(trouble: Callable[[SetStage], None]) -> None:
-    @staged
-    async def scenario(stage: Stage) -> None:
-        github = await SetStage.listening(stage, reuse=Reuse.NEVER, runner={"max_runners": 3})
-        await stage.replica()
+def test_jobs_are_served_through_every_trouble_of_the_service(
+    trouble: Callable[[ScaleSetHarness], None],
+) -> None:
+    @with_harness
+    async def scenario(harness: Harness) -> None:
+        github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER, runner={"max_runners": 3})
+        await harness.replica()
         await github.has_session()
         before = github.queue(2, lasts=20.0)
-        await stage.count(2, NodeState.RUNNING)
+        await harness.count(2, NodeState.RUNNING)
         trouble(github)
         after = github.queue(2, lasts=20.0)
         await github.done([*before, *after])
@@ -286,40 +294,40 @@ def test_jobs_are_served_through_every_trouble_of_the_service(trouble: Callable[
     scenario()
 
 
-@staged
-async def test_messages_that_come_twice_and_in_any_order_change_nothing(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
-    await stage.replica()
+@with_harness
+async def test_messages_that_come_twice_and_in_any_order_change_nothing(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER)
+    await harness.replica()
     await github.has_session()
     jobs = github.queue(3)
     github.world.sets.repeat(github.scale_set)
     await github.done(jobs)
     github.world.sets.repeat(github.scale_set)
     await github.tidy()
-    assert len(await stage.of_kind(Kind.PROVISION)) == 3
+    assert len(await harness.of_kind(Kind.PROVISION)) == 3
 
 
-@staged
-async def test_a_job_whose_assignment_was_taken_back_keeps_the_machine_on_its_way(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
-    stage.agents.usual = replace(stage.agents.usual, boot=60.0)
-    await stage.replica()
+@with_harness
+async def test_a_job_whose_assignment_was_taken_back_keeps_the_machine_on_its_way(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER)
+    harness.agents.usual = replace(harness.agents.usual, boot=60.0)
+    await harness.replica()
     await github.has_session()
     (job,) = github.queue(1)
-    await stage.count(1, NodeState.CREATED)
+    await harness.count(1, NodeState.CREATED)
     github.world.sets.take_back(job)
     await github.done([job])
     await github.tidy()
-    assert len(await stage.of_kind(Kind.PROVISION)) == 1
+    assert len(await harness.of_kind(Kind.PROVISION)) == 1
 
 
-@staged
-async def test_a_job_that_github_calls_completed_while_it_runs_is_not_ended(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
-    await stage.replica()
+@with_harness
+async def test_a_job_that_github_calls_completed_while_it_runs_is_not_ended(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER)
+    await harness.replica()
     (job,) = github.queue(1, lasts=120.0)
-    await stage.count(1, NodeState.RUNNING)
-    await stage.pass_time(10.0)
+    await harness.count(1, NodeState.RUNNING)
+    await harness.pass_time(10.0)
     entry = {**github.world.sets.entry("JobCompleted", job), "result": "succeeded"}
     github.world.sets.say(github.scale_set, entry)
     await github.done([job])
@@ -327,53 +335,57 @@ async def test_a_job_that_github_calls_completed_while_it_runs_is_not_ended(stag
     await github.tidy()
 
 
-@staged
-async def test_a_node_that_dies_with_its_runner_is_replaced_without_any_message(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
+@with_harness
+async def test_a_node_that_dies_with_its_runner_is_replaced_without_any_message(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER)
     github.takes_jobs = False
-    await stage.replica()
+    await harness.replica()
     (job,) = github.queue(1)
-    (node,) = await stage.count(1, NodeState.RUNNING)
-    stage.agents.of(node.id).die()
-    stage.cloud.end(node.machine_id)
+    (node,) = await harness.count(1, NodeState.RUNNING)
+    harness.agents.of(node.id).die()
+    harness.cloud.end(node.machine_id)
     github.takes_jobs = True
     await github.done([job])
     await github.tidy()
 
 
-@staged
-async def test_provisions_that_fail_are_tried_ever_more_rarely_and_one_job_is_let_in(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
-    stage.agents.usual = replace(stage.agents.usual, fails="no disk")
-    await stage.replica()
+@with_harness
+async def test_provisions_that_fail_are_tried_ever_more_rarely_and_one_job_is_let_in(
+    harness: Harness,
+) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER)
+    harness.agents.usual = replace(harness.agents.usual, fails="no disk")
+    await harness.replica()
     jobs = github.queue(4)
-    await stage.pass_time(600.0)
-    tried = len(await stage.of_kind(Kind.PROVISION))
+    await harness.pass_time(600.0)
+    tried = len(await harness.of_kind(Kind.PROVISION))
     assert 4 <= tried <= 16
     assert "provisions failed" in (await github.counts()).problem
     assert github.scale_set.capacity <= 1
-    stage.agents.usual = replace(stage.agents.usual, fails=None)
+    harness.agents.usual = replace(harness.agents.usual, fails=None)
     await github.done(jobs, within=1200.0)
     await github.tidy()
     assert (await github.counts()).problem == ""
 
 
-@staged
-async def test_a_job_has_its_whole_time_however_long_its_runner_had_waited(stage: Stage) -> None:
+@with_harness
+async def test_a_job_has_its_whole_time_however_long_its_runner_had_waited(harness: Harness) -> None:
     given = {"reuse": Reuse.NEVER, "max_runtime": 300.0, "idle_timeout": 300.0}
-    github = await SetStage.listening(stage, runner={"min_idle": 1, "max_runners": 1}, **given)
-    await stage.replica()
-    await stage.count(1, NodeState.RUNNING)
-    await stage.pass_time(100.0)
+    github = await ScaleSetHarness.listening(harness, runner={"min_idle": 1, "max_runners": 1}, **given)
+    await harness.replica()
+    await harness.count(1, NodeState.RUNNING)
+    await harness.pass_time(100.0)
     (job,) = github.queue(1, lasts=250.0)
     await github.done([job])
     assert job.conclusion == "success" and len(github.served) == 1
 
 
-@staged
-async def test_a_set_that_was_deleted_is_registered_with_under_its_new_number_at_once(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
-    await stage.replica()
+@with_harness
+async def test_a_set_that_was_deleted_is_registered_with_under_its_new_number_at_once(
+    harness: Harness,
+) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER)
+    await harness.replica()
     await github.done(github.queue(1))
     github.world.sets.vanish(github.scale_set)
     await github.done(github.queue(1), within=120.0)
@@ -382,19 +394,19 @@ async def test_a_set_that_was_deleted_is_registered_with_under_its_new_number_at
 # --- who listens ------------------------------------------------------------------------------------------
 
 
-@staged
-async def test_a_takeover_waits_out_the_old_session_visibly_and_serves_on(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
-    replicas = [await stage.replica(), await stage.replica()]
+@with_harness
+async def test_a_takeover_waits_out_the_old_session_visibly_and_serves_on(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER)
+    replicas = [await harness.replica(), await harness.replica()]
     await github.has_session()
     before = github.queue(2, lasts=30.0)
-    await stage.count(2, NodeState.RUNNING)
+    await harness.count(2, NodeState.RUNNING)
     session = github.scale_set.session
     assert session is not None
     (holder,) = [each for each in replicas if each.name == session.owner]
     holder.life.kill()
     after = github.queue(1)
-    await stage.pass_time(40.0)
+    await harness.pass_time(40.0)
     waiting = await github.counts()
     assert (waiting.state, waiting.problem) == ("waiting for the session", "")
     await github.done([*before, *after], within=200.0)
@@ -402,15 +414,15 @@ async def test_a_takeover_waits_out_the_old_session_visibly_and_serves_on(stage:
     await github.tidy()
 
 
-@staged
-async def test_a_session_of_another_program_is_named_and_never_taken(stage: Stage) -> None:
-    github = await SetStage.listening(stage)
+@with_harness
+async def test_a_session_of_another_program_is_named_and_never_taken(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness)
     theirs = github.world.sets.make(REPOSITORY, "muster-linux", 1, ())
     session = github.world.sets.open(theirs, "another program")
     assert session is not None
     session.seen_at = float("inf")
-    await stage.replica()
-    await stage.pass_time(400.0)
+    await harness.replica()
+    await harness.pass_time(400.0)
     counts = await github.counts()
     assert counts.state == "waiting for the session"
     assert "another program has listened to the set for" in counts.problem
@@ -419,10 +431,10 @@ async def test_a_session_of_another_program_is_named_and_never_taken(stage: Stag
     await github.done(github.queue(1))
 
 
-@staged
-async def test_a_replica_that_was_stopped_asks_for_nothing_when_it_wakes(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER)
-    replicas = [await stage.replica(), await stage.replica()]
+@with_harness
+async def test_a_replica_that_was_stopped_asks_for_nothing_when_it_wakes(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER)
+    replicas = [await harness.replica(), await harness.replica()]
     await github.has_session()
     session = github.scale_set.session
     assert session is not None
@@ -431,7 +443,7 @@ async def test_a_replica_that_was_stopped_asks_for_nothing_when_it_wakes(stage: 
     holder.life.pause(asyncio.get_running_loop().time() + 150.0)
     await github.done(jobs)
     await github.tidy()
-    assert len(await stage.of_kind(Kind.PROVISION)) == 3, "none twice"
+    assert len(await harness.of_kind(Kind.PROVISION)) == 3, "none twice"
 
 
 REQUESTS = (
@@ -449,9 +461,9 @@ REQUESTS = (
 def test_no_job_is_lost_or_doubled_when_the_listener_dies_at_any_request(
     request_: str, answered: bool
 ) -> None:
-    @staged
-    async def scenario(stage: Stage) -> None:
-        github = await SetStage.listening(stage, reuse=Reuse.NEVER, runner={"max_runners": 2})
+    @with_harness
+    async def scenario(harness: Harness) -> None:
+        github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER, runner={"max_runners": 2})
         github.world.sets.offers = "acquire" in request_
         struck: list[str] = []
 
@@ -465,7 +477,7 @@ def test_no_job_is_lost_or_doubled_when_the_listener_dies_at_any_request(
 
         github.transport.watch = strike
         for _ in range(2):
-            await stage.replica()
+            await harness.replica()
         jobs = github.queue(3, lasts=10.0)
         await github.done(jobs)
         assert struck
@@ -475,27 +487,27 @@ def test_no_job_is_lost_or_doubled_when_the_listener_dies_at_any_request(
     scenario()
 
 
-@staged
-async def test_a_template_that_is_retired_is_listened_to_no_more(stage: Stage) -> None:
-    github = await SetStage.listening(stage)
-    await stage.replica()
+@with_harness
+async def test_a_template_that_is_retired_is_listened_to_no_more(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness)
+    await harness.replica()
     await github.has_session()
-    spec = (await stage.store.template("ci")).spec
-    await stage.store.apply_template(replace(spec, retired=True), now=stage.now)
-    await stage.pass_time(30.0)
+    spec = (await harness.store.template("ci")).spec
+    await harness.store.apply_template(replace(spec, retired=True), now=harness.now)
+    await harness.pass_time(30.0)
     assert github.scale_set.session is None
     assert (await github.counts()).state == "stopped"
 
 
-@staged
-async def test_labels_that_an_operator_changes_are_changed_at_github(stage: Stage) -> None:
-    github = await SetStage.listening(stage, runner={"labels": ("gpu",)})
-    await stage.replica()
+@with_harness
+async def test_labels_that_an_operator_changes_are_changed_at_github(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, runner={"labels": ("gpu",)})
+    await harness.replica()
     await github.has_session()
-    spec = (await stage.store.template("ci")).spec
+    spec = (await harness.store.template("ci")).spec
     runner = RunnerSpec(scope=REPOSITORY, scale_set="muster-linux", labels=("arm",))
-    await stage.store.apply_template(replace(spec, tables={"runner": runner}), now=stage.now)
-    await stage.pass_time(30.0)
+    await harness.store.apply_template(replace(spec, tables={"runner": runner}), now=harness.now)
+    await harness.pass_time(30.0)
     assert github.scale_set.labels == ("muster-linux", "arm")
     await github.done(github.queue(1, labels=("muster-linux", "arm")))
 
@@ -505,36 +517,36 @@ async def test_labels_that_an_operator_changes_are_changed_at_github(stage: Stag
     [("labels", "GitHub dropped the labels gpu"), ("taken", "another program made it with the labels")],
 )
 def test_what_is_odd_about_a_set_is_said_in_its_state(given: str, words: str) -> None:
-    @staged
-    async def scenario(stage: Stage) -> None:
-        github = await SetStage.listening(stage, runner={"labels": ("gpu",)})
+    @with_harness
+    async def scenario(harness: Harness) -> None:
+        github = await ScaleSetHarness.listening(harness, runner={"labels": ("gpu",)})
         if given == "labels":
             github.world.sets.drops_labels = True
         else:
             github.world.sets.make(REPOSITORY, "muster-linux", 1, ("muster-linux", "theirs"))
-        await stage.replica()
-        await stage.pass_time(60.0)
+        await harness.replica()
+        await harness.pass_time(60.0)
         assert words in (await github.counts()).problem
 
     scenario()
 
 
-@staged
-async def test_since_when_github_fails_is_said_also_by_the_next_listener(stage: Stage) -> None:
-    github = await SetStage.listening(stage)
-    replica = await stage.replica()
+@with_harness
+async def test_since_when_github_fails_is_said_also_by_the_next_listener(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness)
+    replica = await harness.replica()
     await github.has_session()
-    await stage.pass_time(30.0)
+    await harness.pass_time(30.0)
     assert (await github.counts()).failing_since is None
-    began = stage.now
+    began = harness.now
     github.world.fault("_actions|runner-registration", 503, times=1_000_000)
-    await stage.pass_time(120.0)
+    await harness.pass_time(120.0)
     first = await github.counts()
     assert first.failing_since is not None and began <= first.failing_since <= began + 60.0
     assert "503" in first.problem
     replica.life.kill()
-    await stage.replica()
-    await stage.pass_time(200.0)
+    await harness.replica()
+    await harness.pass_time(200.0)
     taken_over = await github.counts()
     assert taken_over.at > first.at and taken_over.failing_since == first.failing_since
     github.world.faults.clear()
@@ -542,25 +554,27 @@ async def test_since_when_github_fails_is_said_also_by_the_next_listener(stage: 
     assert (await github.counts()).failing_since is None
 
 
-@staged
-async def test_a_job_is_known_with_its_times_and_the_machine_that_it_ran_on(stage: Stage) -> None:
-    github = await SetStage.listening(stage, idle_timeout=3600.0)
-    (warm,) = await stage.warm(1)
-    await stage.replica()
+@with_harness
+async def test_a_job_is_known_with_its_times_and_the_machine_that_it_ran_on(harness: Harness) -> None:
+    github = await ScaleSetHarness.listening(harness, idle_timeout=3600.0)
+    (warm,) = await harness.warm(1)
+    await harness.replica()
     await github.done(github.queue(1))
-    await stage.pass_time(10.0)
-    (job,) = (await stage.store.jobs.jobs(states=tuple(JobState), limit=10)).items
+    await harness.pass_time(10.0)
+    (job,) = (await harness.store.jobs.jobs(states=tuple(JobState), limit=10)).items
     assert (job.state, job.result, job.queue) == (JobState.COMPLETED, JobResult.SUCCEEDED, "muster-linux")
     assert (job.node_id, job.warm, job.repository) == (warm.id, True, REPOSITORY)
     assert job.startup is not None and 0.0 < job.startup < 10.0
 
 
-@staged
-async def test_a_group_that_gets_no_jobs_of_public_repositories_is_said_in_the_state(stage: Stage) -> None:
-    github = await SetStage.listening(stage, reuse=Reuse.NEVER, runner={"scope": "acme"})
+@with_harness
+async def test_a_group_that_gets_no_jobs_of_public_repositories_is_said_in_the_state(
+    harness: Harness,
+) -> None:
+    github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER, runner={"scope": "acme"})
     github.world.sets.private_groups.add(1)
-    await stage.replica()
-    await stage.pass_time(30.0)
+    await harness.replica()
+    await harness.pass_time(30.0)
     counts = await github.counts()
     assert counts.state == "listening; its runner group gets no jobs of public repositories"
     assert counts.problem == ""

@@ -13,8 +13,8 @@ import pytest
 from fakes.github import Job
 from muster.domain.lifecycle import NodeState
 from muster.domain.template import Reuse
-from tests.stage import Replica, Stage, staged
-from tests.stage.scale_sets import SetStage
+from tests.harness import Harness, Replica, with_harness
+from tests.harness.scale_sets import ScaleSetHarness
 
 MOST = 4
 ACTS = 30
@@ -25,8 +25,8 @@ FAULTS = ("/queue/", "/sessions", "generatejitconfig", "agents", "runnerscaleset
 
 
 class Storm:
-    def __init__(self, stage: Stage, github: SetStage, chance: Random) -> None:
-        self._stage = stage
+    def __init__(self, harness: Harness, github: ScaleSetHarness, chance: Random) -> None:
+        self._stage = harness
         self._github = github
         self._sets = github.world.sets
         self._chance = chance
@@ -103,14 +103,14 @@ class Storm:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_job_is_served_once_whatever_happens(seed: int) -> None:
-    @staged
-    async def scenario(stage: Stage) -> None:
+    @with_harness
+    async def scenario(harness: Harness) -> None:
         chance = Random(seed)
         reuse = chance.choice((Reuse.NEVER, Reuse.SAME_OWNER))
         runner = {"max_runners": MOST, "min_idle": chance.choice((0, 1))}
-        github = await SetStage.listening(stage, runner=runner, reuse=reuse, idle_timeout=120.0)
+        github = await ScaleSetHarness.listening(harness, runner=runner, reuse=reuse, idle_timeout=120.0)
         github.world.sets.offers = chance.random() < 0.3
-        storm = Storm(stage, github, chance)
+        storm = Storm(harness, github, chance)
         await storm.rage()
         await github.done(storm.jobs, within=BOUND)
         assert github.crowd <= MOST

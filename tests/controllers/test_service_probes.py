@@ -13,7 +13,7 @@ from muster.domain.ids import NodeId
 from muster.enrolment.reports import Report
 from muster.sdk.membership import RETRY_MOST
 from tests.controllers.test_apps import BEAT, Apps
-from tests.stage import Stage, staged
+from tests.harness import Harness, with_harness
 
 
 class Scripted:
@@ -46,10 +46,10 @@ class Scripted:
             self._now -= 1
 
 
-async def probed(stage: Stage) -> tuple[Apps, Scripted]:
-    prober = Scripted(stage.settings.limits.probe_timeout)
-    apps = await Apps.on(stage, max_nodes=2000)
-    await stage.cap(5000)
+async def probed(harness: Harness) -> tuple[Apps, Scripted]:
+    prober = Scripted(harness.settings.limits.probe_timeout)
+    apps = await Apps.on(harness, max_nodes=2000)
+    await harness.cap(5000)
     apps.ports = replace(apps.ports, prober=prober)
     return apps, prober
 
@@ -64,146 +64,148 @@ async def service(apps: Apps, number: int = 1) -> tuple[NodeId, str]:
         address=address,
     )
     node_id = (await apps.enrolment.apps.enrol(app, template="web")).node.id
-    node = await apps.stage.node(node_id)
+    node = await apps.harness.node(node_id)
     await apps.enrolment.report(node_id, Report(booted=True, attached=node.assignment_id))
     return node_id, address
 
 
-async def health(stage: Stage, node_id: NodeId) -> Health:
-    return (await stage.store.vitals([node_id]))[node_id].health
+async def health(harness: Harness, node_id: NodeId) -> Health:
+    return (await harness.store.vitals([node_id]))[node_id].health
 
 
-@staged
-async def test_a_service_that_answers_is_kept_although_its_heartbeats_are_lost(stage: Stage) -> None:
-    apps, prober = await probed(stage)
+@with_harness
+async def test_a_service_that_answers_is_kept_although_its_heartbeats_are_lost(harness: Harness) -> None:
+    apps, prober = await probed(harness)
     apps.drive()
     node_id, address = await service(apps)
-    await stage.pass_time(600.0)
-    assert await health(stage, node_id) is Health.READY
+    await harness.pass_time(600.0)
+    assert await health(harness, node_id) is Health.READY
     prober.down[address] = True
-    await stage.pass_time(120.0)
-    assert await health(stage, node_id) is Health.OFFLINE
+    await harness.pass_time(120.0)
+    assert await health(harness, node_id) is Health.OFFLINE
     prober.down[address] = False
-    await stage.pass_time(60.0)
-    assert await health(stage, node_id) is Health.READY
+    await harness.pass_time(60.0)
+    assert await health(harness, node_id) is Health.READY
     apps.stop()
 
 
-@staged
-async def test_failed_probes_do_not_count_against_a_fresh_heartbeat(stage: Stage) -> None:
-    apps, prober = await probed(stage)
+@with_harness
+async def test_failed_probes_do_not_count_against_a_fresh_heartbeat(harness: Harness) -> None:
+    apps, prober = await probed(harness)
     apps.drive()
     node_id, address = await service(apps)
     prober.down[address] = True
     await apps.beats_for(300.0, node_id)
-    assert await health(stage, node_id) is Health.READY
-    assert (await stage.store.vitals([node_id]))[node_id].probe_failures >= PROBE_FAILURES
+    assert await health(harness, node_id) is Health.READY
+    assert (await harness.store.vitals([node_id]))[node_id].probe_failures >= PROBE_FAILURES
     apps.stop()
 
 
 AWAY = 300.0
 
 
-async def returned(stage: Stage) -> tuple[Apps, list[NodeId]]:
+async def returned(harness: Harness) -> tuple[Apps, list[NodeId]]:
     """Services that nobody can reach, and that beat until the control plane went away. It is just back."""
-    apps, prober = await probed(stage)
+    apps, prober = await probed(harness)
     apps.drive()
     found = [await service(apps, number) for number in range(1, 6)]
     prober.down.update({address: True for _, address in found})
     node_ids = [node_id for node_id, _ in found]
     await apps.beats_for(200.0, *node_ids)
     apps.stop()
-    await stage.pass_time(AWAY)
+    await harness.pass_time(AWAY)
     apps.drive()
     return apps, node_ids
 
 
-async def offline(stage: Stage, node_id: NodeId) -> list[str]:
-    return [event.detail for event in await stage.events(node_id) if event.name == "offline"]
+async def offline(harness: Harness, node_id: NodeId) -> list[str]:
+    return [event.detail for event in await harness.events(node_id) if event.name == "offline"]
 
 
-@staged
-async def test_probes_that_failed_before_the_control_plane_was_away_make_nobody_offline(stage: Stage) -> None:
-    apps, node_ids = await returned(stage)
-    await stage.pass_time(RETRY_MOST)
+@with_harness
+async def test_probes_that_failed_before_the_control_plane_was_away_make_nobody_offline(
+    harness: Harness,
+) -> None:
+    apps, node_ids = await returned(harness)
+    await harness.pass_time(RETRY_MOST)
     await apps.beats_for(60.0, *node_ids)
     for node_id in node_ids:
-        assert await health(stage, node_id) is Health.READY
-        assert await offline(stage, node_id) == []
+        assert await health(harness, node_id) is Health.READY
+        assert await offline(harness, node_id) == []
     apps.stop()
 
 
-@staged
-async def test_probes_that_fail_after_the_control_plane_was_away_count_as_ever(stage: Stage) -> None:
-    apps, node_ids = await returned(stage)
-    await stage.pass_time((PROBE_FAILURES + 2) * stage.settings.limits.probe_every)
+@with_harness
+async def test_probes_that_fail_after_the_control_plane_was_away_count_as_ever(harness: Harness) -> None:
+    apps, node_ids = await returned(harness)
+    await harness.pass_time((PROBE_FAILURES + 2) * harness.settings.limits.probe_every)
     for node_id in node_ids:
-        assert await offline(stage, node_id) == [f"{PROBE_FAILURES} probes in a row failed"]
+        assert await offline(harness, node_id) == [f"{PROBE_FAILURES} probes in a row failed"]
     apps.stop()
 
 
 @pytest.mark.parametrize("services", [1, 3, 4, 5])
-@staged
+@with_harness
 async def test_each_service_is_asked_once_in_every_round_however_many_there_are(
-    stage: Stage, services: int
+    harness: Harness, services: int
 ) -> None:
-    apps, prober = await probed(stage)
+    apps, prober = await probed(harness)
     apps.drive()
     found = [await service(apps, number) for number in range(1, services + 1)]
     prober.down[found[-1][1]] = True
-    every = stage.settings.limits.probe_every
-    await stage.pass_time(3 * every)
+    every = harness.settings.limits.probe_every
+    await harness.pass_time(3 * every)
     prober.asked.clear()
-    await stage.pass_time(20 * every)
+    await harness.pass_time(20 * every)
     times = Counter(url for url, _ in prober.asked)
     assert set(times) == {address for _, address in found}
     assert all(abs(count - 20) <= 1 for count in times.values()), times
     apps.stop()
 
 
-@staged
-async def test_a_probe_that_outstays_its_time_makes_no_other_service_offline(stage: Stage) -> None:
+@with_harness
+async def test_a_probe_that_outstays_its_time_makes_no_other_service_offline(harness: Harness) -> None:
     """One whose heartbeats are lost lives by its probes: they must not wait for the slowest of the others."""
-    apps, prober = await probed(stage)
+    apps, prober = await probed(harness)
     apps.drive()
     good, _ = await service(apps, 1)
     _, stuck = await service(apps, 2)
-    await stage.pass_time(30.0)
+    await harness.pass_time(30.0)
     prober.stuck.add(stuck)
-    await stage.pass_time(300.0)
-    assert await health(stage, good) is Health.READY
-    assert await offline(stage, good) == []
+    await harness.pass_time(300.0)
+    assert await health(harness, good) is Health.READY
+    assert await offline(harness, good) == []
     apps.stop()
 
 
-@staged
+@with_harness
 async def test_services_that_never_answer_hold_up_nobody_and_no_more_than_a_bounded_number(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
-    apps, prober = await probed(stage)
+    apps, prober = await probed(harness)
     found = [await service(apps, number) for number in range(1, 601)]
     dead = found[::2]
     for _, address in dead:
         prober.down[address] = True
-    probing = ServiceProbes(apps.ports, prober, stage.settings)
-    began = stage.loop_time
+    probing = ServiceProbes(apps.ports, prober, harness.settings)
+    began = harness.loop_time
     await probing.reconcile()
     asked = {url: at - began for url, at in prober.asked}
     assert set(asked) == {address for _, address in found}
-    assert all(at <= probing.spread + stage.settings.limits.probe_timeout for at in asked.values())
+    assert all(at <= probing.spread + harness.settings.limits.probe_timeout for at in asked.values())
     assert prober.most <= AT_ONCE
-    vitals = await stage.store.vitals([node_id for node_id, _ in found])
+    vitals = await harness.store.vitals([node_id for node_id, _ in found])
     failed = {node_id for node_id, each in vitals.items() if each.probe_failures}
     assert failed == {node_id for node_id, _ in dead}
 
 
-@staged
-async def test_a_round_is_spread_over_half_of_its_time(stage: Stage) -> None:
-    apps, prober = await probed(stage)
+@with_harness
+async def test_a_round_is_spread_over_half_of_its_time(harness: Harness) -> None:
+    apps, prober = await probed(harness)
     for number in range(1, 201):
         await service(apps, number)
-    probing = ServiceProbes(apps.ports, prober, stage.settings)
-    began = stage.loop_time
+    probing = ServiceProbes(apps.ports, prober, harness.settings)
+    began = harness.loop_time
     await probing.reconcile()
     times = [at - began for _, at in prober.asked]
     halves = sum(1 for at in times if at < probing.spread / 2)
@@ -211,9 +213,9 @@ async def test_a_round_is_spread_over_half_of_its_time(stage: Stage) -> None:
     assert max(times) <= probing.spread
 
 
-@staged
-async def test_who_gave_no_address_is_not_asked(stage: Stage) -> None:
-    apps, prober = await probed(stage)
+@with_harness
+async def test_who_gave_no_address_is_not_asked(harness: Harness) -> None:
+    apps, prober = await probed(harness)
     await apps.serving()
-    await ServiceProbes(apps.ports, prober, stage.settings).reconcile()
+    await ServiceProbes(apps.ports, prober, harness.settings).reconcile()
     assert prober.asked == []

@@ -21,7 +21,7 @@ from muster.domain.operation import Kind, Operation
 from muster.domain.reasons import Reason
 from muster.domain.requests import ClusterCreateRequest
 from muster.integrations.aks.steps import STEPS
-from tests.stage.azure import PLAN, TEMPLATE
+from tests.harness.azure import PLAN, TEMPLATE
 
 NOW = 10_000.0
 US = InstallationId("inst-1")

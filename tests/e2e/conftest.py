@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.nursery import Nursery
+from tests.e2e.fork_server import ForkServer
 from tests.e2e.site import Site
 from tests.integrations.docker.engines import engine, own_engine, shared
 from tests.outcome import PASSED, pytest_runtest_makereport
@@ -20,14 +20,14 @@ if sys.platform != "linux":
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as nursery:
-        yield nursery
+def fork_server() -> Iterator[ForkServer]:
+    with ForkServer() as fork_server:
+        yield fork_server
 
 
 @pytest.fixture
 def make_site(
-    tmp_path: Path, nursery: Nursery, request: pytest.FixtureRequest
+    tmp_path: Path, fork_server: ForkServer, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., Site]]:
     """Sites that are verified at the end of a test that passed, and cleaned up whatever happened."""
     made: list[Site] = []
@@ -41,7 +41,7 @@ def make_site(
             os.chown(root, options["user"], options["user"])
         else:
             root.mkdir()
-        made.append(Site(root, nursery, **options))
+        made.append(Site(root, fork_server, **options))
         return made[-1]
 
     try:

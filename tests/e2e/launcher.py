@@ -1,18 +1,18 @@
 """The real server, as a process of its own, with some things that only tests want.
 
-An executioner kills it, with SIGKILL, in the moment after a named event was committed and before anybody
-heard of it; or stops it, with SIGSTOP, when a named write was decided and is not yet sent, and logs what
-becomes of that write when it wakes. A bug can be planted ("bug": verb): that verb of the store fails for
+A fault injector kills it, with SIGKILL, in the moment after a named event was committed and before it
+was told; or stops it, with SIGSTOP, when a named write was decided and is not yet sent, and logs what
+becomes of that write when it continues. A bug can be planted ("bug": verb): that verb of the store fails for
 the first operation that gets to it, each time. And the periodic duties tick faster, so that a test needn't
 wait for a minute; leases can be shorter ("lease": seconds), and every tick of a duty noted down ("ticks":
 path). It can be of another user ("user": uid) where root starts it, or a root that can't make user namespaces
 ("namespaces": false).
 
-Usage: launcher.py CONFIG DATA_DIR PORT FATE OPTIONS, the last as JSON: {"pace": 0.1, "cgroups": true}
+Usage: launcher.py CONFIG DATA_DIR PORT ORDER OPTIONS, the last as JSON: {"pace": 0.1, "cgroups": true}
 
-Without arguments it is a nursery: everything is imported once, and a server is forked off for each line on
-its input, {"argv": […], "log": path, "ready": path}, so that a test can start a hundred. It answers with the
-pid. A line {"wait": pid} is answered with the exit status.
+Without arguments it is a fork server. It imports everything once, and forks off a server for each line on its
+input: {"argv": […], "log": path, "ready": path}. It answers with the pid. A line
+{"wait": pid} is answered with the exit status. So a test can start a hundred.
 """
 
 import asyncio
@@ -51,11 +51,11 @@ from muster.stores import factory
 logger = logging.getLogger("muster.launcher")
 
 
-class Executioner:
-    """Reads its orders from a file: a label, at which occurrence of it to strike, and with which signal."""
+class FaultInjector:
+    """Reads its orders from a file: a label, at which occurrence of it to send a signal, and which signal."""
 
-    def __init__(self, fate: Path) -> None:
-        self._fate = fate
+    def __init__(self, order: Path) -> None:
+        self._order_file = order
         self._kinds: dict[str, str] = {}
         self._met: dict[str, int] = {}
 
@@ -71,16 +71,16 @@ class Executioner:
         return f"{self._kinds.get(draft.entity_id, 'operation')}:{draft.name}"
 
     def met(self, label: str) -> bool:
-        """Whether it was struck, and lives."""
+        """Return whether the process was signalled and continues."""
         try:
-            order = self._fate.read_text()
+            order = self._order_file.read_text()
         except FileNotFoundError:
             return False
         wanted, count, number = order.split()
         if label == wanted:
             self._met[order] = self._met.get(order, 0) + 1
             if self._met[order] == int(count):
-                self._fate.unlink()
+                self._order_file.unlink()
                 os.kill(os.getpid(), int(number))
                 return True
         return False
@@ -91,12 +91,11 @@ class Planted(Exception):
 
 
 class Halting:
-    """A store before whose verbs the executioner may strike, and one of which may have a bug. Looks like the
-    store to everybody."""
+    """The store, with verbs before which the injector may act, and one of which may have a bug."""
 
-    def __init__(self, store: Store, executioner: Executioner, bug: str | None) -> None:
+    def __init__(self, store: Store, injector: FaultInjector, bug: str | None) -> None:
         self._store = store
-        self._executioner = executioner
+        self._injector = injector
         self._bug = bug
         self._victim: str | None = None
 
@@ -107,11 +106,11 @@ class Halting:
 
         async def halted(*args: Any, **kwargs: Any) -> Any:
             self._stumble(name, kwargs.get("fence"))
-            if not self._executioner.met(f"before:{name}"):
+            if not self._injector.met(f"before:{name}"):
                 return await verb(*args, **kwargs)
             late = asyncio.ensure_future(verb(*args, **kwargs))
             late.add_done_callback(lambda done: _log_late(name, done))
-            # Whoever waits for it may be told to stop meanwhile. The write goes its way all the same.
+            # Its caller may be told to stop meanwhile. The write goes on all the same.
             return await asyncio.shield(late)
 
         return halted
@@ -130,9 +129,9 @@ def _log_late(verb: str, done: "asyncio.Future[Any]") -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    config, data, port, fate, given = argv
+    config, data, port, order, given = argv
     options = json.loads(given)
-    executioner = Executioner(Path(fate))
+    injector = FaultInjector(Path(order))
     if options.get("user"):
         lower(options["user"])
     if not options.get("namespaces", True):
@@ -140,7 +139,7 @@ def main(argv: Sequence[str]) -> int:
 
     class Brisk(ControlPlane):
         def __init__(self, ports: Ports, *, owner: str, **more: Any) -> None:
-            halting = cast("Store", Halting(ports.store, executioner, options.get("bug")))
+            halting = cast("Store", Halting(ports.store, injector, options.get("bug")))
             super().__init__(replace(ports, store=halting), owner=owner, **more)
             brisk = [replace(duty, every=duty.every * options["pace"]) for duty in self.duties]
             if "ticks" in options:
@@ -153,13 +152,13 @@ def main(argv: Sequence[str]) -> int:
         tell = really(wakeups, saw)
 
         def both(written: Sequence[Written]) -> None:
-            executioner.committed(written)
+            injector.committed(written)
             tell(written)
 
         return both
 
     def step(name: str) -> None:
-        executioner.met(f"provider:{name}")
+        injector.met(f"provider:{name}")
 
     def ready(serving: serve.Serving) -> None:
         sys.stdout.write(serving.url + "\n")
@@ -231,7 +230,7 @@ def lower(uid: int) -> None:
     os.environ["HOME"] = "/nonexistent"
 
 
-def nursery() -> None:
+def fork_server() -> None:
     _prepare()
     for line in sys.stdin:
         order = json.loads(line)
@@ -256,7 +255,7 @@ def _prepare() -> None:
 
 
 def _leave_home(log: Path, ready: Path) -> None:
-    """Nothing of the nursery's: neither its session, nor its descriptors, nor its chances."""
+    """Keep nothing of the fork server: neither its session, nor its descriptors, nor its random state."""
     os.setsid()
     random.seed()
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -269,6 +268,6 @@ def _leave_home(log: Path, ready: Path) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) == 1:
-        nursery()
+        fork_server()
     else:
         sys.exit(main(sys.argv[1:]))

@@ -15,8 +15,8 @@ from muster.stores.dynamodb import Location, open_dynamodb
 from muster.stores.sql.postgres.store import open_postgres
 from muster.system import SystemClock, SystemIds
 from muster_simulation.invariants.context import Context
+from tests.e2e.fork_server import ForkServer
 from tests.e2e.history import judge
-from tests.e2e.nursery import Nursery
 from tests.e2e.site import BRISK, Site, until
 
 T = TypeVar("T")
@@ -25,7 +25,9 @@ LEASE = 6.0
 
 
 class Replicas:
-    def __init__(self, root: Path, nursery: Nursery, store: str, count: int = 3, **options: Any) -> None:
+    def __init__(
+        self, root: Path, fork_server: ForkServer, store: str, count: int = 3, **options: Any
+    ) -> None:
         """More options are for the launchers."""
         self.store = store
         self.ticks = root / "ticks"
@@ -33,7 +35,7 @@ class Replicas:
         self.sites = [
             Site(
                 _made(root / f"replica-{number}"),
-                nursery,
+                fork_server,
                 machines=machines,
                 **{"lease": LEASE, "ticks": str(self.ticks), **options},
             )

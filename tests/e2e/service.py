@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import httpx
 
-from tests.e2e.nursery import ROOT
+from tests.e2e.fork_server import ROOT
 from tests.e2e.site import free_port, until
 
 APP = Path(__file__).with_name("service_app.py")

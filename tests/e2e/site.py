@@ -36,8 +36,8 @@ from muster.wire.events import Event
 from muster.wire.nodes import Node
 from muster.wire.operations import Operation
 from muster_simulation.invariants.context import Context
+from tests.e2e.fork_server import Child, ForkServer
 from tests.e2e.history import judged
-from tests.e2e.nursery import Child, Nursery
 
 T = TypeVar("T")
 PATIENCE = 60.0
@@ -83,7 +83,7 @@ class Site:
     def __init__(
         self,
         root: Path,
-        nursery: Nursery,
+        fork_server: ForkServer,
         *,
         config: str = "",
         cgroups: bool = True,
@@ -93,12 +93,12 @@ class Site:
         """`machines`: where its nodes' processes are kept, if not in its data directory. More options are for
         the launcher."""
         self.root = root
-        self._nursery = nursery
+        self._fork_server = fork_server
         self.data = root / "data"
         self._machines = machines or self.data / "nodes"
         self.log = root / "server.log"
         self._options = {"pace": 0.1, "cgroups": cgroups, **options}
-        self._fate = root / "fate"
+        self._order = root / "order"
         self._config = root / "muster.toml"
         self._config.write_text(config or f"{BRISK}[process]\ncapacity = 40\n")
         self._port = free_port()
@@ -121,7 +121,7 @@ class Site:
     @property
     def argv(self) -> list[str]:
         """What its launcher is told."""
-        given = (self._config, self.data, self._port, self._fate, json.dumps(self._options))
+        given = (self._config, self.data, self._port, self._order, json.dumps(self._options))
         return [str(each) for each in given]
 
     def start(self) -> "Site":
@@ -136,7 +136,7 @@ class Site:
     def try_start(self) -> bool:
         """Start it; False if it ended instead, as it does without its store."""
         assert self._server is None
-        child = self._nursery.born(self.argv, log=self.log)
+        child = self._fork_server.start(self.argv, log=self.log)
         if child.first_word(30.0).strip() == self.url:
             self._server = child
             return True
@@ -146,7 +146,7 @@ class Site:
 
     def refused(self) -> str:
         """Start a server that won't; what it says last."""
-        child = self._nursery.born(self.argv, log=self.log)
+        child = self._fork_server.start(self.argv, log=self.log)
         assert child.first_word(30.0) == ""
         assert child.wait(10.0) == 1
         return self.words().splitlines()[-1]
@@ -196,12 +196,12 @@ class Site:
         return [(line["verb"], line["outcome"]) for line in lines]
 
     def _strike(self, label: str, occurrence: int, number: int) -> None:
-        beside = self._fate.with_name("fate.new")
+        beside = self._order.with_name("order.new")
         beside.write_text(f"{label} {occurrence} {number:d}")
-        beside.replace(self._fate)
+        beside.replace(self._order)
 
     def reprieve(self) -> None:
-        self._fate.unlink(missing_ok=True)
+        self._order.unlink(missing_ok=True)
 
     def words(self) -> str:
         """All that the server has said."""

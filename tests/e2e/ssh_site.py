@@ -6,17 +6,17 @@ from typing import Any
 
 from muster.slots.tree import Slot, Tree
 from muster.wire.nodes import Node
-from tests.e2e.nursery import Nursery
+from tests.e2e.fork_server import ForkServer
 from tests.e2e.site import Body, Site, below, is_agent, until
-from tests.integrations.ssh.yard import PYTHON, Machine, Yard
+from tests.integrations.ssh.lab import PYTHON, Lab, Machine
 
 
-def config(yard: Yard, changes: Mapping[str, Mapping[str, Any]] | None = None, more: str = "") -> str:
-    """A settings file with all hosts of a yard."""
+def config(lab: Lab, changes: Mapping[str, Mapping[str, Any]] | None = None, more: str = "") -> str:
+    """A settings file with all hosts of a lab."""
     lines = ["[limits]", "beat_seconds = 1", "stale_after = 8", more, "[process]", "capacity = 0", "[ssh]"]
-    lines += [f'key = "{yard.key}"', f'known_hosts = "{yard.known_hosts}"', 'config = "/dev/null"']
+    lines += [f'key = "{lab.key}"', f'known_hosts = "{lab.known_hosts}"', 'config = "/dev/null"']
     lines += ["connect_timeout = 5"]
-    for name, machine in yard.machines.items():
+    for name, machine in lab.machines.items():
         given = {
             "address": machine.address,
             "port": machine.reached_at,
@@ -35,18 +35,18 @@ def _toml(value: object) -> str:
 
 
 class SshSite(Site):
-    def __init__(self, root: Path, nursery: Nursery, yard: Yard, **options: Any) -> None:
-        super().__init__(root, nursery, machines=yard.root, **options)
-        self.yard = yard
+    def __init__(self, root: Path, fork_server: ForkServer, lab: Lab, **options: Any) -> None:
+        super().__init__(root, fork_server, machines=lab.root, **options)
+        self.lab = lab
 
     def template(self, name: str = "ci", **fields: Any) -> None:
         super().template(name, **{"provider": "ssh", **fields})
 
     def machine(self, node: Node) -> Machine:
-        return self.yard.machines[node.machine_id.partition("@")[2]]
+        return self.lab.machines[node.machine_id.partition("@")[2]]
 
     def slots(self) -> list[Slot]:
-        return [slot for machine in self.yard.machines.values() for slot in self._tree(machine).all_slots()]
+        return [slot for machine in self.lab.machines.values() for slot in self._tree(machine).all_slots()]
 
     def body(self, node: Node) -> Body:
         slot = self._tree(self.machine(node)).slot(node.machine_id.partition("@")[0])

@@ -14,7 +14,7 @@ from tests.e2e.site import BRISK, PATIENCE, Site, until
 from tests.e2e.workflows import REPOSITORY, settings
 
 
-class Shop:
+class JobSite:
     def __init__(self, site: Site, github: FakeGitHub) -> None:
         self.site = site
         self.world = github.world
@@ -49,7 +49,7 @@ def github() -> Iterator[FakeGitHub]:
 
 
 @pytest.fixture
-def shop(github: FakeGitHub, make_site: Callable[..., Site], tmp_path: Path) -> Shop:
+def job_site(github: FakeGitHub, make_site: Callable[..., Site], tmp_path: Path) -> JobSite:
     secret = tmp_path / "secret"
     secret.write_text(SECRET + "\n")
     secret.chmod(0o600)
@@ -57,44 +57,46 @@ def shop(github: FakeGitHub, make_site: Callable[..., Site], tmp_path: Path) -> 
     given = settings(github, tmp_path / "token").replace("token_file", hook)
     template = "[templates.linux]\nruntime = 'github'\nreuse = 'never'\n"
     template += "[templates.linux.runner]\nlabels = ['muster-linux']\n"
-    return Shop(make_site(config=f"{BRISK}{given}{template}").start(), github)
+    return JobSite(make_site(config=f"{BRISK}{given}{template}").start(), github)
 
 
-def test_a_workflow_that_just_says_runs_on_gets_a_machine_and_hostile_deliveries_get_none(shop: Shop) -> None:
-    run = shop.begin()
-    job = shop.queue(run)
-    assert shop.send(job, "queued", secret="guessed").status_code == 401
+def test_a_workflow_that_just_says_runs_on_gets_a_machine_and_hostile_deliveries_get_none(
+    job_site: JobSite,
+) -> None:
+    run = job_site.begin()
+    job = job_site.queue(run)
+    assert job_site.send(job, "queued", secret="guessed").status_code == 401
     headers, body = signed(b" " * (25 << 20))
-    assert shop.post(headers, body).status_code == 413
-    assert shop.provisions() == 0
+    assert job_site.post(headers, body).status_code == 413
+    assert job_site.provisions() == 0
     for _ in range(3):
-        assert shop.send(job, "queued").status_code == 202
-    shop.ran(job)
+        assert job_site.send(job, "queued").status_code == 202
+    job_site.ran(job)
     assert job.conclusion == "success"
     for action in ("completed", "in_progress", "queued"):
-        assert shop.send(job, action).status_code == 202
+        assert job_site.send(job, action).status_code == 202
 
     def audited() -> bool:
-        found = shop.site.ask(calls.job(f"github-{job.id}"))
+        found = job_site.site.ask(calls.job(f"github-{job.id}"))
         return found.node_id is not None and found.result == "succeeded"
 
     until(audited, "the audit line of the job")
-    until(lambda: not shop.site.nodes(), "the machine to go")
-    assert shop.provisions() == 1
-    assert SECRET not in shop.site.words()
+    until(lambda: not job_site.site.nodes(), "the machine to go")
+    assert job_site.provisions() == 1
+    assert SECRET not in job_site.site.words()
 
 
 @pytest.mark.parametrize("moment", ["job:queued", "job:served"])
 def test_a_server_killed_between_webhook_and_answer_serves_the_job_after_its_return(
-    shop: Shop, moment: str
+    job_site: JobSite, moment: str
 ) -> None:
-    job = shop.queue(shop.begin())
-    shop.site.doom(moment)
+    job = job_site.queue(job_site.begin())
+    job_site.site.doom(moment)
     with pytest.raises(httpx.TransportError):
-        shop.send(job, "queued")
-    shop.site.gone()
-    shop.site.start()
-    shop.ran(job)  # nobody sent the webhook again
-    assert shop.provisions() == 1
-    shop.send(job, "completed")
-    until(lambda: not shop.site.nodes(), "the machine to go")
+        job_site.send(job, "queued")
+    job_site.site.gone()
+    job_site.site.start()
+    job_site.ran(job)  # nobody sent the webhook again
+    assert job_site.provisions() == 1
+    job_site.send(job, "completed")
+    until(lambda: not job_site.site.nodes(), "the machine to go")

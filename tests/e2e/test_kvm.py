@@ -19,7 +19,7 @@ from tests.cli.terminal import Terminal
 from tests.e2e.shells import walk_through_a_shell
 from tests.e2e.site import BRISK, Site, until, words_of
 from tests.e2e.workflows import Workflows, settings
-from tests.integrations.kvm.yard import needs_microvms, table
+from tests.integrations.kvm.lab import needs_microvms, table
 
 CONFIG = f"{BRISK}[process]\ncapacity = 0\n[kvm]\ncapacity = 3\naccelerator = 'tcg'\ndirectory = '{{}}'\n"
 BOOT = 100.0

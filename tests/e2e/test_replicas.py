@@ -17,7 +17,7 @@ from muster.client import calls
 from muster.domain.settings import PRICED_LEASE, PRICED_RENEW_EVERY, Settings
 from muster.wire.nodes import Node
 from muster.wire.operations import Operation
-from tests.e2e.nursery import Nursery
+from tests.e2e.fork_server import ForkServer
 from tests.e2e.replicas import Replicas, taken_over
 from tests.e2e.site import Site, until
 from tests.stores import emulator, postgres
@@ -30,8 +30,8 @@ ENGINES = {"postgresql": postgres.empty, "dynamodb": emulator.address}
 
 
 @pytest.fixture(params=["postgresql"])
-def replicas(tmp_path: Path, nursery: Nursery, request: pytest.FixtureRequest) -> Iterator[Replicas]:
-    replicas = Replicas(tmp_path, nursery, ENGINES[request.param]())
+def replicas(tmp_path: Path, fork_server: ForkServer, request: pytest.FixtureRequest) -> Iterator[Replicas]:
+    replicas = Replicas(tmp_path, fork_server, ENGINES[request.param]())
     try:
         yield replicas.start()
         replicas.verify()
@@ -147,10 +147,10 @@ def test_a_server_that_stood_still_in_a_write_past_its_lease_is_refused_when_it_
     ("engine", "lease"), [("postgresql", Settings().lease), ("dynamodb", PRICED_LEASE)], ids=list(ENGINES)
 )
 def test_another_server_drives_what_a_killed_one_led_within_20_s(
-    tmp_path: Path, nursery: Nursery, engine: str, lease: float
+    tmp_path: Path, fork_server: ForkServer, engine: str, lease: float
 ) -> None:
     """With the leases that servers really have: on DynamoDB one of 60 s, on both one prolonged for a call."""
-    replicas = Replicas(tmp_path, nursery, ENGINES[engine](), 2, lease=lease)
+    replicas = Replicas(tmp_path, fork_server, ENGINES[engine](), 2, lease=lease)
     try:
         first, second = replicas.start().sites
         first.doom("launch:settled")
@@ -168,10 +168,10 @@ def test_another_server_drives_what_a_killed_one_led_within_20_s(
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_queue_goes_on_when_the_server_that_leads_its_head_is_killed(
-    tmp_path: Path, nursery: Nursery, engine: str
+    tmp_path: Path, fork_server: ForkServer, engine: str
 ) -> None:
     """Long before its lease lapses."""
-    replicas = Replicas(tmp_path, nursery, ENGINES[engine](), lease=PRICED_LEASE)
+    replicas = Replicas(tmp_path, fork_server, ENGINES[engine](), lease=PRICED_LEASE)
     first, second, third = replicas.sites
     try:
         replicas.start()
@@ -241,10 +241,10 @@ def _ended(replicas: Replicas, operation: Operation, place: int) -> Operation:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_store_that_is_away_is_told_with_503_until_it_is_back(
-    tmp_path: Path, nursery: Nursery, engine: str
+    tmp_path: Path, fork_server: ForkServer, engine: str
 ) -> None:
     wire, address = _wired(engine)
-    replicas = Replicas(tmp_path, nursery, address, count=1)
+    replicas = Replicas(tmp_path, fork_server, address, count=1)
     (site,) = replicas.sites
     try:
         replicas.start()
@@ -288,9 +288,9 @@ def _wired(engine: str) -> tuple[Wire, str]:
 
 
 def test_a_replica_that_looks_for_process_nodes_elsewhere_is_refused(
-    tmp_path: Path, nursery: Nursery
+    tmp_path: Path, fork_server: ForkServer
 ) -> None:
-    replicas = Replicas(tmp_path, nursery, postgres.empty(), count=2)
+    replicas = Replicas(tmp_path, fork_server, postgres.empty(), count=2)
     first, other = replicas.sites
     try:
         first.start()

@@ -9,7 +9,7 @@ import pytest
 
 from muster.client import calls
 from muster.wire.operations import Operation
-from tests.e2e.nursery import Nursery
+from tests.e2e.fork_server import ForkServer
 from tests.e2e.replicas import Replicas
 from tests.e2e.site import until
 from tests.e2e.test_replicas import Follower
@@ -17,8 +17,8 @@ from tests.stores import emulator
 
 
 @pytest.fixture
-def replicas(tmp_path: Path, nursery: Nursery) -> Iterator[Replicas]:
-    replicas = Replicas(tmp_path, nursery, emulator.address())
+def replicas(tmp_path: Path, fork_server: ForkServer) -> Iterator[Replicas]:
+    replicas = Replicas(tmp_path, fork_server, emulator.address())
     try:
         yield replicas.start()
         replicas.verify()

@@ -7,7 +7,7 @@ import pytest
 
 from fakes.github import FakeGitHub, Job
 from muster.client import calls
-from tests.e2e.nursery import Nursery
+from tests.e2e.fork_server import ForkServer
 from tests.e2e.replicas import Replicas
 from tests.e2e.site import BRISK, PATIENCE, Site, until
 from tests.e2e.workflows import REPOSITORY, Workflows, settings
@@ -119,10 +119,10 @@ def test_a_server_that_is_stopped_gives_its_session_back_at_once(world: Workflow
 
 
 def test_of_two_replicas_one_listens_and_the_other_takes_over(
-    github: FakeGitHub, nursery: Nursery, tmp_path: Path
+    github: FakeGitHub, fork_server: ForkServer, tmp_path: Path
 ) -> None:
     """Two servers on one PostgreSQL. The one with the session is killed while jobs wait."""
-    replicas = Replicas(tmp_path, nursery, postgres.empty(), count=2)
+    replicas = Replicas(tmp_path, fork_server, postgres.empty(), count=2)
     for site in replicas.sites:
         with site._config.open("a") as file:
             file.write(config(github, tmp_path).removeprefix(BRISK))

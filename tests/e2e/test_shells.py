@@ -11,7 +11,7 @@ import pytest
 
 from muster.client import calls
 from tests.cli.typist import Typist
-from tests.e2e.nursery import Nursery
+from tests.e2e.fork_server import ForkServer
 from tests.e2e.replicas import Replicas
 from tests.e2e.site import Site, until
 from tests.stores import postgres
@@ -144,9 +144,9 @@ def test_a_person_who_does_not_read_stops_the_program_and_nobody_keeps_its_outpu
 
 
 def test_a_person_at_any_server_reaches_a_node_that_listens_to_another(
-    tmp_path: Path, nursery: Nursery, shell: Open
+    tmp_path: Path, fork_server: ForkServer, shell: Open
 ) -> None:
-    replicas = Replicas(tmp_path, nursery, postgres.empty(), count=2)
+    replicas = Replicas(tmp_path, fork_server, postgres.empty(), count=2)
     try:
         first, second = replicas.start().sites
         first.succeeded(first.provision())

@@ -15,30 +15,30 @@ from muster.client import calls
 from muster.domain.command import Execution
 from tests.cli.terminal import Terminal
 from tests.cli.tls import Authority, in_front
-from tests.e2e.nursery import Nursery
+from tests.e2e.fork_server import ForkServer
 from tests.e2e.shells import walk_through_a_shell
 from tests.e2e.site import PATIENCE, alive, free_port, until, words_of
 from tests.e2e.ssh_site import SshSite, config
 from tests.e2e.workflows import Workflows, settings
-from tests.integrations.ssh.yard import PYTHON, Yard, needs_sshd
+from tests.integrations.ssh.lab import PYTHON, Lab, needs_sshd
 
 pytestmark = needs_sshd
 MakeSite = Callable[..., SshSite]
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Iterator[Yard]:
-    root = tmp_path / "yard"
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    root = tmp_path / "lab"
     root.mkdir()
-    yard = Yard(root=root)
+    lab = Lab(root=root)
     try:
-        yield yard
+        yield lab
     finally:
-        yard.sweep()
+        lab.sweep()
 
 
 @pytest.fixture
-def make_ssh_site(tmp_path: Path, nursery: Nursery, yard: Yard) -> Iterator[MakeSite]:
+def make_ssh_site(tmp_path: Path, fork_server: ForkServer, lab: Lab) -> Iterator[MakeSite]:
     made: list[SshSite] = []
 
     def make(
@@ -46,7 +46,7 @@ def make_ssh_site(tmp_path: Path, nursery: Nursery, yard: Yard) -> Iterator[Make
     ) -> SshSite:
         root = tmp_path / f"site{len(made)}"
         root.mkdir()
-        site = SshSite(root, nursery, yard, config=config(yard, changes, more), **options)
+        site = SshSite(root, fork_server, lab, config=config(lab, changes, more), **options)
         made.append(site)
         site.start()
         site.template()
@@ -60,10 +60,10 @@ def make_ssh_site(tmp_path: Path, nursery: Nursery, yard: Yard) -> Iterator[Make
 
 
 @pytest.fixture
-def site(yard: Yard, make_ssh_site: MakeSite) -> SshSite:
+def site(lab: Lab, make_ssh_site: MakeSite) -> SshSite:
     """Two hosts, and a server that has both."""
     for name in ("web1", "web2"):
-        yard.host(name)
+        lab.host(name)
     return make_ssh_site()
 
 
@@ -98,7 +98,7 @@ def test_files_come_and_go_and_what_a_run_left_is_wiped_before_the_next(
     daemons = [int(path.read_text()) for path in (tmp_path / "results").rglob("pid")]
     until(lambda: len(site.nodes("idle")) == 2, "both nodes to be idle again")
     assert alive(daemons) == []
-    left = [path for machine in site.yard.machines.values() for path in machine.directory.rglob("left.txt")]
+    left = [path for machine in site.lab.machines.values() for path in machine.directory.rglob("left.txt")]
     assert left == []
     again = site.succeeded(site.run("sh", "-c", "ls -A; ls -A $TMPDIR", count=2, run="next"))
     assert [site.output(each) for each in site.commands(again)] == [b"", b""]
@@ -119,18 +119,20 @@ def trusting(authority: Authority, place: Path) -> Path:
     return place / "bin" / "python"
 
 
-def test_shells_and_copies_go_through_tls_at_both_ends(yard: Yard, nursery: Nursery, tmp_path: Path) -> None:
+def test_shells_and_copies_go_through_tls_at_both_ends(
+    lab: Lab, fork_server: ForkServer, tmp_path: Path
+) -> None:
     """A proxy speaks TLS in front of the server, for the person and for the agent."""
     authority = Authority(tmp_path)
     python = trusting(authority, tmp_path / "python")
-    yard.host("web1")
+    lab.host("web1")
     root = tmp_path / "site"
     root.mkdir()
-    site = SshSite(root, nursery, yard)
+    site = SshSite(root, fork_server, lab)
     with in_front(site.url, authority.context("localhost")) as port:
         url = f"https://localhost:{port}"
         changes = {"web1": {"python": str(python)}}
-        site.reconfigure(config(yard, changes, f'[server]\npublic_url = "{url}"'))
+        site.reconfigure(config(lab, changes, f'[server]\npublic_url = "{url}"'))
         try:
             site.start()
             site.template()
@@ -196,7 +198,7 @@ def test_a_server_that_dies_at_a_step_of_a_provision_leaks_and_doubles_nothing(
 def test_a_host_that_is_away_for_a_while_loses_no_job(site: SshSite) -> None:
     run = site.run("sh", "-c", "sleep 6; echo done", count=2)
     site.commands_in("running", run, 2)
-    machine = site.yard.machines["web1"]
+    machine = site.lab.machines["web1"]
     machine.kill()
     until(lambda: "cannot reach a host" in site.words(), "the server to notice")
     more = site.succeeded(site.provision(2, run="meanwhile"))
@@ -213,7 +215,7 @@ def test_a_node_on_a_host_that_is_away_is_terminated_when_the_host_is_back(site:
     far = next(node for node in site.members(made) if node.machine_id.endswith("@web1"))
     near = next(node for node in site.members(made) if node.machine_id.endswith("@web2"))
     body = site.body(far)
-    machine = site.yard.machines["web1"]
+    machine = site.lab.machines["web1"]
     machine.kill()
     os.kill(body.agent, signal.SIGSTOP)  # the node is as silent as its host
     site.ask(calls.terminate(near.id))
@@ -242,9 +244,9 @@ def test_machines_that_an_operator_ends_are_noticed_and_strangers_are_left_alone
 
 
 def test_a_host_without_a_way_to_the_server_gets_one_through_a_tunnel(
-    yard: Yard, make_ssh_site: MakeSite
+    lab: Lab, make_ssh_site: MakeSite
 ) -> None:
-    machine = yard.host("web1")
+    machine = lab.host("web1")
     port = free_port()
     site = make_ssh_site({"web1": {"tunnel": port}})
     made = site.succeeded(site.provision(2))
@@ -272,10 +274,10 @@ def test_a_host_without_a_way_to_the_server_gets_one_through_a_tunnel(
 
 
 def test_a_workflow_gets_runners_on_ssh_hosts_and_the_same_ones_again(
-    yard: Yard, make_ssh_site: MakeSite, tmp_path: Path
+    lab: Lab, make_ssh_site: MakeSite, tmp_path: Path
 ) -> None:
     for name in ("web1", "web2"):
-        yard.host(name)
+        lab.host(name)
     github = FakeGitHub().start()
     try:
         site = make_ssh_site(more=settings(github, tmp_path / "token"))

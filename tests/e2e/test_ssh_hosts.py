@@ -14,12 +14,12 @@ from muster.domain.reasons import Reason
 from muster.integrations.ssh.hosts import RemoteHost
 from muster.testing.provider_contract import asking, ids, listed
 from tests.e2e.site import free_port, until
-from tests.e2e.test_ssh import MakeSite, make_ssh_site, yard
+from tests.e2e.test_ssh import MakeSite, lab, make_ssh_site
+from tests.integrations.ssh.lab import Lab, needs_sshd
 from tests.integrations.ssh.namespaces import UID, USER, Network, needs_namespaces, of_a_user, rebootable
 from tests.integrations.ssh.test_contract import TEMPLATE
-from tests.integrations.ssh.yard import Yard, needs_sshd
 
-__all__ = ["make_ssh_site", "yard"]
+__all__ = ["lab", "make_ssh_site"]
 pytestmark = [needs_sshd, needs_namespaces]
 
 
@@ -34,15 +34,15 @@ def network() -> Iterator[Network]:
 
 
 @pytest.fixture
-def open_yard() -> Iterator[Yard]:
+def open_lab() -> Iterator[Lab]:
     """In a directory that other users may enter: pytest's own are root's alone."""
     with TemporaryDirectory(prefix="muster-", dir="/var/tmp") as place:
         Path(place).chmod(0o755)
-        yard = Yard(root=Path(place))
+        lab = Lab(root=Path(place))
         try:
-            yield yard
+            yield lab
         finally:
-            yard.sweep()
+            lab.sweep()
 
 
 @pytest.fixture
@@ -57,9 +57,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_pulled_cable_loses_no_job_of_a_host_that_only_ssh_reaches(
-    yard: Yard, network: Network, make_ssh_site: MakeSite
+    lab: Lab, network: Network, make_ssh_site: MakeSite
 ) -> None:
-    machine = network.host(yard)
+    machine = network.host(lab)
     site = make_ssh_site({"far": {"tunnel": free_port()}})
     assert machine.address != "127.0.0.1"
     run = site.run("sh", "-c", "sleep 8; echo done", count=2)
@@ -75,8 +75,8 @@ def test_a_pulled_cable_loses_no_job_of_a_host_that_only_ssh_reaches(
     site.verify()
 
 
-def test_a_reboot_is_noticed_and_told(yard: Yard, make_ssh_site: MakeSite) -> None:
-    machine, boot = rebootable(yard, "web1")
+def test_a_reboot_is_noticed_and_told(lab: Lab, make_ssh_site: MakeSite) -> None:
+    machine, boot = rebootable(lab, "web1")
     site = make_ssh_site()
     made = site.succeeded(site.provision(1))
     (node,) = site.members(made)
@@ -95,16 +95,16 @@ def test_a_reboot_is_noticed_and_told(yard: Yard, make_ssh_site: MakeSite) -> No
 
 
 def test_an_ordinary_user_is_enough_and_its_nodes_have_rlimits(
-    open_yard: Yard, tmp_path: Path, nursery: object
+    open_lab: Lab, tmp_path: Path, fork_server: object
 ) -> None:
-    from tests.e2e.nursery import Nursery
+    from tests.e2e.fork_server import ForkServer
     from tests.e2e.ssh_site import SshSite, config
 
-    assert isinstance(nursery, Nursery)
-    of_a_user(open_yard, "web1")
+    assert isinstance(fork_server, ForkServer)
+    of_a_user(open_lab, "web1")
     root = tmp_path / "site"
     root.mkdir()
-    site = SshSite(root, nursery, open_yard, config=config(open_yard, {"web1": {"user": USER}}))
+    site = SshSite(root, fork_server, open_lab, config=config(open_lab, {"web1": {"user": USER}}))
     try:
         site.start()
         site.template()
@@ -116,10 +116,10 @@ def test_an_ordinary_user_is_enough_and_its_nodes_have_rlimits(
         site.close()
 
 
-async def test_a_full_disk_gives_no_room_and_says_so(yard: Yard, small_disk: Path) -> None:
+async def test_a_full_disk_gives_no_room_and_says_so(lab: Lab, small_disk: Path) -> None:
     for name in ("web1", "web2"):
-        yard.host(name)
-    provider = yard.provider(yard.inventory({"web1": {"directory": str(small_disk)}}))
+        lab.host(name)
+    provider = lab.provider(lab.inventory({"web1": {"directory": str(small_disk)}}))
     (small_disk / "ballast").write_bytes(bytes(40 << 20))
     try:
         answer = await provider.launch(asking("t1", 6, template=TEMPLATE))
@@ -130,11 +130,11 @@ async def test_a_full_disk_gives_no_room_and_says_so(yard: Yard, small_disk: Pat
 
 
 async def test_a_disk_that_fills_up_in_the_middle_leaves_a_partial_launch_that_a_repeat_confirms(
-    yard: Yard, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("web1", "web2"):
-        yard.host(name)
-    provider = yard.provider(yard.inventory({"web1": {"directory": str(small_disk)}}))
+        lab.host(name)
+    provider = lab.provider(lab.inventory({"web1": {"directory": str(small_disk)}}))
     really = RemoteHost.ask
 
     async def ask(self: RemoteHost, verb: str, **fields: object) -> object:

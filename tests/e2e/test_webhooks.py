@@ -105,7 +105,7 @@ def test_a_redirect_is_not_followed_and_an_event_says_so(site: Site, receiver: R
     assert [about(each) for each in receiver.messages] == [operation.operation_id, after.operation_id]
 
 
-class Poison:
+class OperationRefusal:
     """Makes a receiver refuse all messages about the first operation that it hears of."""
 
     def __init__(self, receiver: ReceiverServer) -> None:
@@ -122,12 +122,12 @@ class Poison:
 def test_a_message_that_always_gets_a_500_holds_up_no_other_and_is_sent_again_by_hand(
     site: Site, receiver: ReceiverServer
 ) -> None:
-    poison = Poison(receiver)
+    refusal = OperationRefusal(receiver)
     first = fails(site, "first")
-    until(lambda: poison.operation == first.operation_id, "the first try")
+    until(lambda: refusal.operation == first.operation_id, "the first try")
     for run in ("second", "third"):
         told(receiver, fails(site, run))
-    until(lambda: poison.tries > 2, "its next tries")
+    until(lambda: refusal.tries > 2, "its next tries")
     person = Terminal(site.root, {"MUSTER_DATA_DIR": str(site.data)})
     listed = person.muster("webhooks", "-f", str(site.root / "muster.toml")).out
     assert "ops: 1 waiting, 0 given up: `muster webhooks undelivered`" in listed

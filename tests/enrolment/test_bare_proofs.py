@@ -10,10 +10,10 @@ from muster.domain.reasons import Reason
 from muster.enrolment.enroller import Enrolment
 from muster.enrolment.joins import VerifierByProvider
 from muster.ports.identity import Identity
-from tests.stage import Manner, Stage, hangs, staged
-from tests.stage.agents import enrolling
+from tests.harness import Behaviour, Harness, hangs, with_harness
+from tests.harness.agents import new_enrolment
 
-NOBODY = Manner(join=False)
+NOBODY = Behaviour(join=False)
 
 
 class BareVerifier:
@@ -26,9 +26,9 @@ class BareVerifier:
         return Identity(provider="cloud", machine_id=proof.removeprefix("cloud:"), since=self._since)
 
 
-def enrolment(stage: Stage, since: float = 0.0) -> Enrolment:
+def enrolment(harness: Harness, since: float = 0.0) -> Enrolment:
     verifier = VerifierByProvider({"cloud": BareVerifier(since)})
-    return enrolling(replace(stage.ports, verifier=verifier), stage.settings)
+    return new_enrolment(replace(harness.ports, verifier=verifier), harness.settings)
 
 
 async def join(found: Enrolment, machine_id: str, key: str = "key-1") -> str:
@@ -36,36 +36,36 @@ async def join(found: Enrolment, machine_id: str, key: str = "key-1") -> str:
     return admission.node_id
 
 
-@staged
-async def test_a_machine_with_a_record_joins_although_its_provider_can_not_be_asked(stage: Stage) -> None:
-    await stage.template()
-    stage.agents.script(NOBODY)
-    await (await stage.replica()).provision(1)
-    (node,) = await stage.count(1, NodeState.CREATED)
-    stage.cloud.trouble = Uncertain("no answer")
+@with_harness
+async def test_a_machine_with_a_record_joins_although_its_provider_can_not_be_asked(harness: Harness) -> None:
+    await harness.template()
+    harness.agents.script(NOBODY)
+    await (await harness.replica()).provision(1)
+    (node,) = await harness.count(1, NodeState.CREATED)
+    harness.cloud.trouble = Uncertain("no answer")
 
-    assert await join(enrolment(stage), node.machine_id) == node.id
-    stage.cloud.trouble = None
+    assert await join(enrolment(harness), node.machine_id) == node.id
+    harness.cloud.trouble = None
 
 
-@staged
-async def test_a_machine_of_an_open_launch_is_told_to_come_again(stage: Stage) -> None:
-    await stage.template()
-    stage.agents.script(NOBODY)
-    stage.cloud.script(hangs())
-    await (await stage.replica()).provision(1)
-    await stage.pass_time(1.0)
+@with_harness
+async def test_a_machine_of_an_open_launch_is_told_to_come_again(harness: Harness) -> None:
+    await harness.template()
+    harness.agents.script(NOBODY)
+    harness.cloud.script(hangs())
+    await (await harness.replica()).provision(1)
+    await harness.pass_time(1.0)
 
     with pytest.raises(NotYet, match="not settled yet"):
-        await join(enrolment(stage, stage.now), "i-0001")
-    (node,) = await stage.count(1, NodeState.CREATED)
-    assert await join(enrolment(stage, stage.now), "i-0001") == node.id
+        await join(enrolment(harness, harness.now), "i-0001")
+    (node,) = await harness.count(1, NodeState.CREATED)
+    assert await join(enrolment(harness, harness.now), "i-0001") == node.id
 
 
-@staged
-async def test_what_its_provider_does_not_show_waits_for_the_window_and_no_longer(stage: Stage) -> None:
-    window = stage.cloud.visibility_window
-    young, old = enrolment(stage, stage.now - window + 1), enrolment(stage, stage.now - window)
+@with_harness
+async def test_what_its_provider_does_not_show_waits_for_the_window_and_no_longer(harness: Harness) -> None:
+    window = harness.cloud.visibility_window
+    young, old = enrolment(harness, harness.now - window + 1), enrolment(harness, harness.now - window)
 
     with pytest.raises(NotYet, match="doesn't show machine i-9999 or its tags yet"):
         await join(young, "i-9999")
@@ -73,53 +73,53 @@ async def test_what_its_provider_does_not_show_waits_for_the_window_and_no_longe
         await join(old, "i-9999")
 
 
-@staged
-async def test_nobody_is_sent_away_because_the_provider_did_not_answer(stage: Stage) -> None:
-    stage.cloud.trouble = Uncertain("no answer")
+@with_harness
+async def test_nobody_is_sent_away_because_the_provider_did_not_answer(harness: Harness) -> None:
+    harness.cloud.trouble = Uncertain("no answer")
     with pytest.raises(NotYet, match="cannot read the tags of machine"):
-        await join(enrolment(stage), "i-9999")
-    stage.cloud.trouble = None
+        await join(enrolment(harness), "i-9999")
+    harness.cloud.trouble = None
 
 
-@staged
-async def test_a_machine_of_another_installation_or_of_none_is_refused(stage: Stage) -> None:
-    stage.agents.script(NOBODY, NOBODY, NOBODY)
+@with_harness
+async def test_a_machine_of_another_installation_or_of_none_is_refused(harness: Harness) -> None:
+    harness.agents.script(NOBODY, NOBODY, NOBODY)
     for installation in ("inst-other", ""):
-        box = stage.cloud.make("inst-other/op-1.1", installation)
+        box = harness.cloud.make("inst-other/op-1.1", installation)
         with pytest.raises(Forbidden, match="another installation"):
-            await join(enrolment(stage), box.id)
-    own = stage.cloud.make("inst/op-1.1", (await stage.store.installation()).id)
+            await join(enrolment(harness), box.id)
+    own = harness.cloud.make("inst/op-1.1", (await harness.store.installation()).id)
     with pytest.raises(Gone, match="no open launch"):
-        await join(enrolment(stage), own.id)
+        await join(enrolment(harness), own.id)
 
 
-@staged
+@with_harness
 async def test_a_machine_whose_tags_are_not_shown_yet_waits_for_the_window_and_no_longer(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
-    stage.agents.script(NOBODY)
-    box = stage.cloud.make("inst/op-1.1", "")
-    window = stage.cloud.visibility_window
+    harness.agents.script(NOBODY)
+    box = harness.cloud.make("inst/op-1.1", "")
+    window = harness.cloud.visibility_window
     with pytest.raises(NotYet, match="or its tags yet"):
-        await join(enrolment(stage, stage.now - window + 1), box.id)
+        await join(enrolment(harness, harness.now - window + 1), box.id)
     with pytest.raises(Forbidden, match="another installation"):
-        await join(enrolment(stage, stage.now - window), box.id)
+        await join(enrolment(harness, harness.now - window), box.id)
 
 
-@staged
-async def test_a_document_opens_the_door_once(stage: Stage) -> None:
-    await stage.template()
-    stage.agents.script(NOBODY)
-    await (await stage.replica()).provision(1)
-    (node,) = await stage.count(1, NodeState.CREATED)
-    await join(enrolment(stage), node.machine_id)
+@with_harness
+async def test_a_document_opens_the_door_once(harness: Harness) -> None:
+    await harness.template()
+    harness.agents.script(NOBODY)
+    await (await harness.replica()).provision(1)
+    (node,) = await harness.count(1, NodeState.CREATED)
+    await join(enrolment(harness), node.machine_id)
 
     with pytest.raises(Forbidden, match="another key"):
-        await join(enrolment(stage), node.machine_id, key="stolen")
-    assert (await stage.node(node.id)).reason is Reason.DUPLICATE_JOIN
+        await join(enrolment(harness), node.machine_id, key="stolen")
+    assert (await harness.node(node.id)).reason is Reason.DUPLICATE_JOIN
 
 
-@staged
-async def test_a_proof_of_an_unknown_kind_is_refused_with_those_that_are_known(stage: Stage) -> None:
+@with_harness
+async def test_a_proof_of_an_unknown_kind_is_refused_with_those_that_are_known(harness: Harness) -> None:
     with pytest.raises(Forbidden, match=r"no kind that this server knows \(cloud\)"):
-        await enrolment(stage).join("gcp:x", key="k", boot_id="b")
+        await enrolment(harness).join("gcp:x", key="k", boot_id="b")

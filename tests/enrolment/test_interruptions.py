@@ -7,80 +7,80 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
 from muster.enrolment.enroller import NOTICE_MOST
 from muster.enrolment.reports import Report
-from tests.stage import NEVER_BOOTS, Stage, staged
+from tests.harness import NEVER_BOOTS, Harness, with_harness
 
 NOTICE = Report(interrupted=120.0)
 
 
-@staged
-async def test_a_running_node_goes_on_until_the_time_is_over_and_its_owner_is_told(stage: Stage) -> None:
-    await stage.template(max_runtime=3600.0)
-    replica = await stage.replica()
-    operation = await stage.succeeded(await replica.provision(1, run="mine"))
-    (node,) = await stage.nodes(NodeState.RUNNING)
-    told_at = stage.now
+@with_harness
+async def test_a_running_node_goes_on_until_the_time_is_over_and_its_owner_is_told(harness: Harness) -> None:
+    await harness.template(max_runtime=3600.0)
+    replica = await harness.replica()
+    operation = await harness.succeeded(await replica.provision(1, run="mine"))
+    (node,) = await harness.nodes(NodeState.RUNNING)
+    told_at = harness.now
 
     for _ in range(3):
-        await stage.enrolment.report(node.id, NOTICE)
+        await harness.enrolment.report(node.id, NOTICE)
 
-    (event,) = await stage.events(node.id, "interrupted")
+    (event,) = await harness.events(node.id, "interrupted")
     assert "in 120 s" in event.detail
-    held = await stage.node(node.id)
+    held = await harness.node(node.id)
     assert (held.state, held.drain, held.deadline_at) == (NodeState.RUNNING, True, told_at + 120.0)
     assert (held.operation_id, held.run) == (operation.id, "mine")
-    (ended,) = await stage.count(1, NodeState.TERMINATED)
+    (ended,) = await harness.count(1, NodeState.TERMINATED)
     assert ended.reason is Reason.INTERRUPTED
     assert told_at + 120.0 <= ended.entered_at < told_at + 200.0
 
 
-@staged
-async def test_a_run_that_releases_in_time_gives_nobody_a_doomed_node(stage: Stage) -> None:
-    await stage.template()
-    replica = await stage.replica()
-    operation = await stage.succeeded(await replica.provision(1))
-    (node,) = await stage.nodes(NodeState.RUNNING)
-    await stage.enrolment.report(node.id, NOTICE)
+@with_harness
+async def test_a_run_that_releases_in_time_gives_nobody_a_doomed_node(harness: Harness) -> None:
+    await harness.template()
+    replica = await harness.replica()
+    operation = await harness.succeeded(await replica.provision(1))
+    (node,) = await harness.nodes(NodeState.RUNNING)
+    await harness.enrolment.report(node.id, NOTICE)
 
-    await stage.succeeded(await replica.release(operation.id))
-    (ended,) = await stage.count(1, NodeState.TERMINATED)
+    await harness.succeeded(await replica.release(operation.id))
+    (ended,) = await harness.count(1, NodeState.TERMINATED)
     assert ended.reason is Reason.INTERRUPTED
 
 
-@staged
-async def test_an_idle_node_is_given_up_at_once(stage: Stage) -> None:
-    await stage.template()
-    (node,) = await stage.warm(1)
-    await stage.enrolment.report(node.id, NOTICE)
-    found = await stage.node(node.id)
+@with_harness
+async def test_an_idle_node_is_given_up_at_once(harness: Harness) -> None:
+    await harness.template()
+    (node,) = await harness.warm(1)
+    await harness.enrolment.report(node.id, NOTICE)
+    found = await harness.node(node.id)
     assert (found.state, found.reason) == (NodeState.TERMINATING, Reason.INTERRUPTED)
 
 
-@staged
+@with_harness
 async def test_a_node_that_boots_is_given_up_at_once_and_replaced_if_the_template_says_so(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
-    await stage.template(replacements=1)
-    stage.agents.script(NEVER_BOOTS)
-    replica = await stage.replica()
+    await harness.template(replacements=1)
+    harness.agents.script(NEVER_BOOTS)
+    replica = await harness.replica()
     operation = await replica.provision(1)
-    (node,) = await stage.count(1, NodeState.CREATED)
-    await stage.until(lambda: _joined(stage))
-    await stage.enrolment.report(node.id, NOTICE)
-    assert (await stage.node(node.id)).reason is Reason.INTERRUPTED
-    await stage.succeeded(operation)
+    (node,) = await harness.count(1, NodeState.CREATED)
+    await harness.until(lambda: _joined(harness))
+    await harness.enrolment.report(node.id, NOTICE)
+    assert (await harness.node(node.id)).reason is Reason.INTERRUPTED
+    await harness.succeeded(operation)
 
 
-async def _joined(stage: Stage) -> bool:
-    return all(node.joined_at is not None for node in await stage.nodes(NodeState.CREATED))
+async def _joined(harness: Harness) -> bool:
+    return all(node.joined_at is not None for node in await harness.nodes(NodeState.CREATED))
 
 
-@staged
-async def test_a_notice_beyond_all_measure_gives_no_more_time_than_notices_do(stage: Stage) -> None:
-    await stage.template(max_runtime=36000.0)
-    await stage.succeeded(await (await stage.replica()).provision(1))
-    (node,) = await stage.nodes(NodeState.RUNNING)
-    await stage.enrolment.report(node.id, Report(interrupted=30000.0))
-    assert (await stage.node(node.id)).deadline_at == stage.now + NOTICE_MOST
+@with_harness
+async def test_a_notice_beyond_all_measure_gives_no_more_time_than_notices_do(harness: Harness) -> None:
+    await harness.template(max_runtime=36000.0)
+    await harness.succeeded(await (await harness.replica()).provision(1))
+    (node,) = await harness.nodes(NodeState.RUNNING)
+    await harness.enrolment.report(node.id, Report(interrupted=30000.0))
+    assert (await harness.node(node.id)).deadline_at == harness.now + NOTICE_MOST
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])

@@ -8,17 +8,17 @@ from muster.testing.provider_contract import (
     INSTALLATION,
     OTHER_INSTALLATION,
     ProviderContract,
-    Scene,
+    Subject,
 )
 from muster_simulation.cloud import SimulatedCloud, SimulatedProvider
 
 
 class TestSimulatedProvider(ProviderContract):
     @pytest.fixture
-    def scene(self) -> Scene:
+    def subject(self) -> Subject:
         clock = SystemClock()
         cloud = SimulatedCloud(clock=clock, random=Random(1), capacity=CAPACITY)
-        return Scene(
+        return Subject(
             provider=SimulatedProvider(cloud, clock=clock, installation_id=INSTALLATION, page=2),
             neighbour=SimulatedProvider(cloud, clock=clock, installation_id=OTHER_INSTALLATION),
             write=cloud.write,

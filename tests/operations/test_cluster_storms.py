@@ -16,9 +16,9 @@ from muster.integrations.aks.error_codes import Problem
 from muster.operations.submission import request_cancel
 from muster_simulation.arm import Fault, Paces
 from muster_simulation.arm.faults import Verb
-from tests.stage import Replica, Stage
-from tests.stage.azure import batch, cluster, create, delete, nothing_of_ours, published
-from tests.stage.stage import play
+from tests.harness import Harness, Replica
+from tests.harness.azure import batch, cluster, create, delete, nothing_of_ours, published
+from tests.harness.harness import run_scenario
 
 SEEDS = range(12)
 CHUNK = 4
@@ -36,8 +36,8 @@ CALLS = 60
 class Storm:
     """What chance has in store for one world."""
 
-    def __init__(self, stage: Stage, seed: int, last: Replica) -> None:
-        self.stage = stage
+    def __init__(self, harness: Harness, seed: int, last: Replica) -> None:
+        self.harness = harness
         self.last = last
         """It stays to the end."""
         self.random = Random(f"clusters/{seed}")
@@ -45,7 +45,7 @@ class Storm:
         self.paused = 0
         self.accepted: list[str] = []
         """By cluster: each create that Azure began."""
-        stage.arm.paces = Paces(
+        harness.arm.paces = Paces(
             create=self.random.uniform(5.0, 60.0),
             pool=self.random.uniform(1.0, 20.0),
             abort=self.random.uniform(1.0, 20.0),
@@ -54,11 +54,11 @@ class Storm:
             group_visible=self.random.choice((0.0, 5.0)),
             principal=self.random.choice((0.0, 20.0)),
         )
-        stage.arm.faults.add(*self._faults())
+        harness.arm.faults.add(*self._faults())
         if self.random.random() < 0.25:
-            stage.arm.next_problem = DOOMED
+            harness.arm.next_problem = DOOMED
         elif self.random.random() < 0.2:
-            stage.arm.next_failing_pools = ("blastpool",)
+            harness.arm.next_failing_pools = ("blastpool",)
         self._count_creates()
 
     def _faults(self) -> list[Fault]:
@@ -82,22 +82,22 @@ class Storm:
         ]
 
     def _count_creates(self) -> None:
-        put = self.stage.arm.put_cluster
+        put = self.harness.arm.put_cluster
 
         def counted(group: str, name: str, asked: Any, *, only_if_missing: bool) -> Any:
             made = put(group, name, asked, only_if_missing=only_if_missing)
             self.accepted.append(asked.tags[CLUSTER_TAG])
             return made
 
-        self.stage.arm.put_cluster = counted  # type: ignore[method-assign]
+        self.harness.arm.put_cluster = counted  # type: ignore[method-assign]
 
     async def replica(self) -> Replica:
         """One that may not live long."""
-        replica = await self.stage.replica()
+        replica = await self.harness.replica()
         if self.blows:
             self.blows -= 1
-            replica.ambush.armed = True
-            replica.ambush.lay(self.random.randint(0, 2 * CALLS), lambda: self._strike(replica))
+            replica.interceptor.armed = True
+            replica.interceptor.run_at(self.random.randint(0, 2 * CALLS), lambda: self._strike(replica))
         return replica
 
     async def _strike(self, replica: Replica) -> None:
@@ -105,11 +105,11 @@ class Storm:
             await replica.life.die()
         else:
             self.paused += 1
-            replica.life.pause(self.stage.loop_time + self.random.uniform(61.0, 150.0))
+            replica.life.pause(self.harness.loop_time + self.random.uniform(61.0, 150.0))
             await asyncio.sleep(0)
 
     async def some_time(self) -> None:
-        await self.stage.pass_time(self.random.uniform(0.0, 120.0))
+        await self.harness.pass_time(self.random.uniform(0.0, 120.0))
 
 
 async def insist(storm: Storm, name: str) -> Operation:
@@ -124,7 +124,7 @@ async def insist(storm: Storm, name: str) -> Operation:
             await storm.some_time()
             with contextlib.suppress(ClusterExists):
                 again = await create(storm.last, name)
-                assert again.id == operation.id or (await storm.stage.operation(operation.id)).ended
+                assert again.id == operation.id or (await storm.harness.operation(operation.id)).ended
                 operation = again
         return operation
 
@@ -134,23 +134,23 @@ async def live(storm: Storm, name: str) -> Operation:
     if storm.random.random() < 0.4:
         await storm.some_time()
         with contextlib.suppress(NotCancellable, Conflict):
-            await request_cancel(storm.stage.store, operation.id, now=storm.stage.now)
-    return await storm.stage.ended(operation)
+            await request_cancel(storm.harness.store, operation.id, now=storm.harness.now)
+    return await storm.harness.ended(operation)
 
 
-async def weather(stage: Stage, seed: int) -> None:
-    await batch(stage)
-    storm = Storm(stage, seed, await stage.replica())
+async def run_storm(harness: Harness, seed: int) -> None:
+    await batch(harness)
+    storm = Storm(harness, seed, await harness.replica())
     ended = await asyncio.gather(*(live(storm, name) for name in NAMES))
-    stage.arm.faults.clear()
+    harness.arm.faults.clear()
     if storm.paused:
-        await stage.pass_time(LONG)
+        await harness.pass_time(LONG)
     for operation in ended:
         await outcome_is_whole(storm, operation)
     for kind in (Kind.CLUSTER_CREATE, Kind.CLUSTER_DELETE):
-        for operation in await stage.of_kind(kind):
+        for operation in await harness.of_kind(kind):
             assert operation.ended
-            await never_went_back(stage, operation)
+            await never_went_back(harness, operation)
     if not storm.paused:
         assert len(set(storm.accepted)) == len(storm.accepted)
     await all_can_be_removed(storm)
@@ -158,39 +158,39 @@ async def weather(stage: Stage, seed: int) -> None:
 
 async def outcome_is_whole(storm: Storm, operation: Operation) -> None:
     """Ready, with all that belongs to it, or nothing that was made for it."""
-    stage = storm.stage
+    harness = storm.harness
     assert isinstance(operation.request, ClusterCreateRequest)
-    record = await cluster(stage, operation.request.name)
-    there = [each for each in stage.arm.clusters.values() if each.asked.tags.get(CLUSTER_TAG) == record.id]
-    roles = [each for each in stage.arm.assignments.values() if each.principal.endswith(record.name)]
+    record = await cluster(harness, operation.request.name)
+    there = [each for each in harness.arm.clusters.values() if each.asked.tags.get(CLUSTER_TAG) == record.id]
+    roles = [each for each in harness.arm.assignments.values() if each.principal.endswith(record.name)]
     if operation.status is Status.SUCCEEDED:
         assert record.state is ClusterState.READY
         assert (len(there), len(roles)) == (1, 1)
     else:
         assert record.state is ClusterState.DELETED, (operation.verdict, record)
         assert (there, roles) == ([], [])
-    assert not stage.arm.changed
-    assert await stage.store.clusters.token(record.id) is None
+    assert not harness.arm.changed
+    assert await harness.store.clusters.token(record.id) is None
 
 
-async def never_went_back(stage: Stage, operation: Operation) -> None:
-    shown = await published(stage, operation)
+async def never_went_back(harness: Harness, operation: Operation) -> None:
+    shown = await published(harness, operation)
     assert [each.step for each in shown] == sorted(each.step for each in shown)
     assert [each.percent for each in shown] == sorted(each.percent for each in shown)
 
 
 async def all_can_be_removed(storm: Storm) -> None:
     for name in NAMES:
-        if (await cluster(storm.stage, name)).state is not ClusterState.DELETED:
-            await storm.stage.succeeded(await delete(storm.last, name))
-    nothing_of_ours(storm.stage)
+        if (await cluster(storm.harness, name)).state is not ClusterState.DELETED:
+            await storm.harness.succeeded(await delete(storm.last, name))
+    nothing_of_ours(storm.harness)
 
 
 @pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, CHUNK))
 def test_in_any_weather_a_cluster_is_ready_or_nothing_is_left_of_it(first: int) -> None:
     for seed in range(first, first + CHUNK):
         try:
-            play(lambda stage, seed=seed: weather(stage, seed))  # type: ignore[misc]
+            run_scenario(lambda harness, seed=seed: run_storm(harness, seed))  # type: ignore[misc]
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise

@@ -15,8 +15,8 @@ from muster.integrations.aks.error_codes import Problem
 from muster_simulation.arm import Arm, Fault, Paces
 from muster_simulation.arm.faults import Verb
 from muster_simulation.arm.resources import Assignment
-from tests.stage import Stage, staged
-from tests.stage.azure import (
+from tests.harness import Harness, with_harness
+from tests.harness.azure import (
     REGISTRY,
     SPEC,
     batch,
@@ -26,7 +26,7 @@ from tests.stage.azure import (
     nothing_of_ours,
     published,
 )
-from tests.stage.stage import play
+from tests.harness.harness import run_scenario
 
 BROKEN = Problem(status=500, code="InternalServerError", message="Try again.")
 NO = Problem(status=403, code="AuthorizationFailed", message="You may not do that.")
@@ -37,8 +37,8 @@ QUOTA = Problem(
 )
 
 
-async def failed(stage: Stage, operation: Operation, reason: Reason, *says: str) -> Operation:
-    ended = await stage.ended(operation)
+async def failed(harness: Harness, operation: Operation, reason: Reason, *says: str) -> Operation:
+    ended = await harness.ended(operation)
     assert ended.status is Status.FAILED
     assert ended.verdict is not None
     assert ended.verdict.reason is reason, ended.verdict
@@ -50,30 +50,30 @@ async def failed(stage: Stage, operation: Operation, reason: Reason, *says: str)
 # --- how it goes when it goes well ---------------------------------------------------------------
 
 
-@staged
-async def test_a_cluster_is_made_in_five_steps_and_deleted_without_a_trace(stage: Stage) -> None:
-    await batch(stage)
-    replica = await stage.replica()
-    operation = await stage.succeeded(await create(replica))
+@with_harness
+async def test_a_cluster_is_made_in_five_steps_and_deleted_without_a_trace(harness: Harness) -> None:
+    await batch(harness)
+    replica = await harness.replica()
+    operation = await harness.succeeded(await create(replica))
 
-    found = await cluster(stage)
+    found = await cluster(harness)
     assert (found.state, found.fqdn) == (ClusterState.READY, "c1.hcp.westeurope.azmk8s.io")
     assert operation.result == found.fqdn
-    assert [each.name for each in stage.arm.assignments.values()] and not stage.arm.changed
-    assert stage.arm.calls.count(Verb.PUT_CLUSTER) == stage.arm.calls.count(Verb.PUT_GROUP) == 1
+    assert [each.name for each in harness.arm.assignments.values()] and not harness.arm.changed
+    assert harness.arm.calls.count(Verb.PUT_CLUSTER) == harness.arm.calls.count(Verb.PUT_GROUP) == 1
 
-    await stage.succeeded(await delete(replica))
-    assert (await cluster(stage)).state is ClusterState.DELETED
-    nothing_of_ours(stage)
+    await harness.succeeded(await delete(replica))
+    assert (await cluster(harness)).state is ClusterState.DELETED
+    nothing_of_ours(harness)
 
 
-@staged
-async def test_every_publish_has_step_and_total_and_never_goes_back(stage: Stage) -> None:
-    await batch(stage)
-    replica = await stage.replica()
-    operation = await stage.succeeded(await create(replica))
-    for work in (operation, await stage.succeeded(await delete(replica))):
-        shown = await published(stage, work)
+@with_harness
+async def test_every_publish_has_step_and_total_and_never_goes_back(harness: Harness) -> None:
+    await batch(harness)
+    replica = await harness.replica()
+    operation = await harness.succeeded(await create(replica))
+    for work in (operation, await harness.succeeded(await delete(replica))):
+        shown = await published(harness, work)
         assert {each.total_steps for each in shown} == {5}
         steps = [each.step for each in shown]
         assert steps == sorted(steps)
@@ -85,12 +85,12 @@ async def test_every_publish_has_step_and_total_and_never_goes_back(stage: Stage
         assert kept and all(link.endswith("/managedClusters/c1") for link in kept)
 
 
-@staged
-async def test_while_azure_works_its_state_its_time_and_each_pool_are_shown(stage: Stage) -> None:
-    stage.arm.paces = Paces()
-    await batch(stage)
-    operation = await stage.succeeded(await create(await stage.replica()))
-    shown = [each for each in await published(stage, operation) if each.message.startswith("AKS state")]
+@with_harness
+async def test_while_azure_works_its_state_its_time_and_each_pool_are_shown(harness: Harness) -> None:
+    harness.arm.paces = Paces()
+    await batch(harness)
+    operation = await harness.succeeded(await create(await harness.replica()))
+    shown = [each for each in await published(harness, operation) if each.message.startswith("AKS state")]
     said = [each.message for each in shown]
     assert "AKS state: Creating · ARM 20s" in said
     assert "AKS state: Creating · ARM 1m 40s" in said
@@ -102,256 +102,258 @@ async def test_while_azure_works_its_state_its_time_and_each_pool_are_shown(stag
     assert all(each.provider_since is not None for each in shown)
 
 
-@staged
-async def test_the_expected_end_is_the_median_of_earlier_creates_and_none_before(stage: Stage) -> None:
-    await batch(stage)
-    replica = await stage.replica()
-    first = await stage.succeeded(await create(replica))
-    assert all(each.expected_at is None for each in await published(stage, first))
+@with_harness
+async def test_the_expected_end_is_the_median_of_earlier_creates_and_none_before(harness: Harness) -> None:
+    await batch(harness)
+    replica = await harness.replica()
+    first = await harness.succeeded(await create(replica))
+    assert all(each.expected_at is None for each in await published(harness, first))
     took = (first.ended_at or 0.0) - first.created_at
-    second = await stage.succeeded(await create(replica, "c2"))
-    expected = [each.expected_at for each in await published(stage, second) if each.step == 3]
+    second = await harness.succeeded(await create(replica, "c2"))
+    expected = [each.expected_at for each in await published(harness, second) if each.step == 3]
     assert expected[0] == pytest.approx(second.created_at + took, abs=1.0)
 
 
-@staged
-async def test_a_create_that_azure_finishes_at_once_is_ready_at_once(stage: Stage) -> None:
-    stage.arm.paces = Paces(create=0.0, pool=0.0)
-    await batch(stage)
-    operation = await stage.succeeded(await create(await stage.replica()))
-    assert (operation.ended_at or 0.0) - operation.created_at < stage.clusters.poll_every
+@with_harness
+async def test_a_create_that_azure_finishes_at_once_is_ready_at_once(harness: Harness) -> None:
+    harness.arm.paces = Paces(create=0.0, pool=0.0)
+    await batch(harness)
+    operation = await harness.succeeded(await create(await harness.replica()))
+    assert (operation.ended_at or 0.0) - operation.created_at < harness.clusters.poll_every
 
 
-@staged
-async def test_it_is_not_ready_before_it_runs(stage: Stage) -> None:
-    await batch(stage)
-    operation = await create(await stage.replica())
-    await stage.pass_time(5.0)
-    made = next(iter(stage.arm.clusters.values()))
+@with_harness
+async def test_it_is_not_ready_before_it_runs(harness: Harness) -> None:
+    await batch(harness)
+    operation = await create(await harness.replica())
+    await harness.pass_time(5.0)
+    made = next(iter(harness.arm.clusters.values()))
     made.power = "Stopped"
-    await stage.pass_time(200.0)
-    waiting = await stage.operation(operation.id)
+    await harness.pass_time(200.0)
+    waiting = await harness.operation(operation.id)
     assert waiting.progress is not None
     assert waiting.progress.message.startswith("AKS state: Succeeded · power Stopped")
     made.power = "Running"
-    await stage.succeeded(operation)
+    await harness.succeeded(operation)
 
 
 # --- looks that fail, answers that wait ----------------------------------------------------------
 
 
-@staged
-async def test_a_look_that_fails_is_shown_as_unknown_and_never_as_a_failure(stage: Stage) -> None:
-    await batch(stage)
-    stage.arm.faults.add(
+@with_harness
+async def test_a_look_that_fails_is_shown_as_unknown_and_never_as_a_failure(harness: Harness) -> None:
+    await batch(harness)
+    harness.arm.faults.add(
         Fault(on=Verb.GET_CLUSTER, problem=BROKEN, skip=3, times=2),
         Fault(on=Verb.GET_CLUSTER, hangs=100.0, skip=6),
         Fault(on=Verb.POLL, problem=BROKEN, skip=2, times=2),
     )
-    operation = await stage.succeeded(await create(await stage.replica()))
-    unknown = [each for each in await published(stage, operation) if "AKS state: unknown" in each.message]
+    operation = await harness.succeeded(await create(await harness.replica()))
+    unknown = [each for each in await published(harness, operation) if "AKS state: unknown" in each.message]
     assert unknown
     assert {part.state for each in unknown for part in each.parts} == {"unknown"}
     assert {part.name for each in unknown for part in each.parts} == {"systempool", "blastpool"}
 
 
-@staged
-async def test_a_look_that_is_refused_while_azure_works_is_unknown_too(stage: Stage) -> None:
-    await batch(stage)
-    stage.arm.faults.add(Fault(on=Verb.GET_CLUSTER, problem=NO, skip=4, times=2))
-    operation = await stage.succeeded(await create(await stage.replica()))
-    unknown = [each for each in await published(stage, operation) if "AKS state: unknown" in each.message]
+@with_harness
+async def test_a_look_that_is_refused_while_azure_works_is_unknown_too(harness: Harness) -> None:
+    await batch(harness)
+    harness.arm.faults.add(Fault(on=Verb.GET_CLUSTER, problem=NO, skip=4, times=2))
+    operation = await harness.succeeded(await create(await harness.replica()))
+    unknown = [each for each in await published(harness, operation) if "AKS state: unknown" in each.message]
     assert any("AuthorizationFailed" in each.message for each in unknown)
     assert {part.state for each in unknown for part in each.parts} == {"unknown"}
 
 
-@staged
-async def test_looks_that_stay_refused_end_at_the_deadline(stage: Stage) -> None:
-    await batch(stage, provision_timeout=300.0)
-    stage.arm.faults.add(Fault(on=Verb.GET_CLUSTER, problem=NO, skip=4, times=12))
-    operation = await create(await stage.replica())
-    await failed(stage, operation, Reason.DEADLINE_EXCEEDED, "step 3/5")
+@with_harness
+async def test_looks_that_stay_refused_end_at_the_deadline(harness: Harness) -> None:
+    await batch(harness, provision_timeout=300.0)
+    harness.arm.faults.add(Fault(on=Verb.GET_CLUSTER, problem=NO, skip=4, times=12))
+    operation = await create(await harness.replica())
+    await failed(harness, operation, Reason.DEADLINE_EXCEEDED, "step 3/5")
 
 
 @pytest.mark.parametrize("status", [404, 429, 500, 401, 403])
 def test_a_complete_cluster_is_ready_although_its_polls_fail(status: int) -> None:
-    async def scenario(stage: Stage) -> None:
-        await batch(stage)
+    async def scenario(harness: Harness) -> None:
+        await batch(harness)
         lost = Problem(status=status, code="Whatever", message="No.", retry_after=30.0)
-        stage.arm.faults.add(Fault(on=Verb.POLL, problem=lost, times=1000))
-        operation = await stage.succeeded(await create(await stage.replica()))
+        harness.arm.faults.add(Fault(on=Verb.POLL, problem=lost, times=1000))
+        operation = await harness.succeeded(await create(await harness.replica()))
         assert (operation.ended_at or 0.0) < operation.deadline_at
-        assert stage.arm.calls.count(Verb.PUT_CLUSTER) == 1
+        assert harness.arm.calls.count(Verb.PUT_CLUSTER) == 1
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-@staged
-async def test_fields_that_azure_leaves_out_are_shown_as_unknown(stage: Stage) -> None:
-    await batch(stage)
-    operation = await create(await stage.replica())
-    await stage.pass_time(1.0)
-    look = stage.clusters.azure._sight
+@with_harness
+async def test_fields_that_azure_leaves_out_are_shown_as_unknown(harness: Harness) -> None:
+    await batch(harness)
+    operation = await create(await harness.replica())
+    await harness.pass_time(1.0)
+    look = harness.clusters.azure._sight
 
     def bare(found: object) -> object:
         return replace(look(found), state="", power="", pools=())  # type: ignore[arg-type]
 
-    stage.clusters.azure._sight = bare  # type: ignore[assignment, method-assign]
-    await stage.pass_time(60.0)
-    waiting = await stage.operation(operation.id)
+    harness.clusters.azure._sight = bare  # type: ignore[assignment, method-assign]
+    await harness.pass_time(60.0)
+    waiting = await harness.operation(operation.id)
     assert waiting.progress is not None
     assert waiting.progress.message == "AKS state: unknown · ARM 1m 00s"
     assert [part.name for part in waiting.progress.parts] == ["systempool", "blastpool"]
-    stage.clusters.azure._sight = look  # type: ignore[method-assign]
-    await stage.succeeded(operation)
+    harness.clusters.azure._sight = look  # type: ignore[method-assign]
+    await harness.succeeded(operation)
 
 
-@staged
-async def test_throttling_is_waited_out_as_long_as_told(stage: Stage) -> None:
-    await batch(stage)
+@with_harness
+async def test_throttling_is_waited_out_as_long_as_told(harness: Harness) -> None:
+    await batch(harness)
     slow = Problem(status=429, code="TooManyRequests", message="", retry_after=90.0)
-    stage.arm.faults.add(Fault(on=Verb.PUT_CLUSTER, problem=slow))
-    operation = await create(await stage.replica())
-    await stage.pass_time(80.0)
-    assert stage.arm.calls.count(Verb.PUT_CLUSTER) == 1
-    await stage.succeeded(operation)
-    assert stage.arm.calls.count(Verb.PUT_CLUSTER) == 2
+    harness.arm.faults.add(Fault(on=Verb.PUT_CLUSTER, problem=slow))
+    operation = await create(await harness.replica())
+    await harness.pass_time(80.0)
+    assert harness.arm.calls.count(Verb.PUT_CLUSTER) == 1
+    await harness.succeeded(operation)
+    assert harness.arm.calls.count(Verb.PUT_CLUSTER) == 2
 
 
-@staged
-async def test_another_operation_in_progress_is_waited_for(stage: Stage) -> None:
-    await batch(stage)
+@with_harness
+async def test_another_operation_in_progress_is_waited_for(harness: Harness) -> None:
+    await batch(harness)
     busy = Problem(status=409, code="OperationNotAllowed", message="Another operation is in progress.")
-    stage.arm.faults.add(Fault(on=Verb.PUT_CLUSTER, problem=busy, times=3))
-    await stage.succeeded(await create(await stage.replica()))
+    harness.arm.faults.add(Fault(on=Verb.PUT_CLUSTER, problem=busy, times=3))
+    await harness.succeeded(await create(await harness.replica()))
 
 
-@staged
-async def test_a_new_identity_is_waited_for_and_a_group_until_it_is_visible(stage: Stage) -> None:
-    stage.arm.paces = Paces(principal=45.0, group_visible=12.0)
-    await batch(stage)
-    await stage.succeeded(await create(await stage.replica()))
-    assert stage.arm.calls.count(Verb.PUT_GROUP) == 1
-    assert len(stage.arm.assignments) == 1
+@with_harness
+async def test_a_new_identity_is_waited_for_and_a_group_until_it_is_visible(harness: Harness) -> None:
+    harness.arm.paces = Paces(principal=45.0, group_visible=12.0)
+    await batch(harness)
+    await harness.succeeded(await create(await harness.replica()))
+    assert harness.arm.calls.count(Verb.PUT_GROUP) == 1
+    assert len(harness.arm.assignments) == 1
 
 
-@staged
-async def test_a_new_group_is_waited_for_until_a_cluster_can_be_put_into_it(stage: Stage) -> None:
-    stage.arm.paces = Paces(group_known=30.0)
-    await batch(stage)
-    await stage.succeeded(await create(await stage.replica()))
-    assert stage.arm.calls.count(Verb.PUT_GROUP) == 1
+@with_harness
+async def test_a_new_group_is_waited_for_until_a_cluster_can_be_put_into_it(harness: Harness) -> None:
+    harness.arm.paces = Paces(group_known=30.0)
+    await batch(harness)
+    await harness.succeeded(await create(await harness.replica()))
+    assert harness.arm.calls.count(Verb.PUT_GROUP) == 1
 
 
-@staged
-async def test_a_group_that_stays_unknown_fails_the_create_after_two_minutes(stage: Stage) -> None:
-    stage.arm.paces = Paces(group_known=1000.0)
-    await batch(stage)
-    operation = await create(await stage.replica())
-    ended = await failed(stage, operation, Reason.PROVIDER_REFUSED, "check resource_group = rg-batch")
+@with_harness
+async def test_a_group_that_stays_unknown_fails_the_create_after_two_minutes(harness: Harness) -> None:
+    harness.arm.paces = Paces(group_known=1000.0)
+    await batch(harness)
+    operation = await create(await harness.replica())
+    ended = await failed(harness, operation, Reason.PROVIDER_REFUSED, "check resource_group = rg-batch")
     assert (ended.ended_at or 0.0) - ended.created_at == pytest.approx(150.0, abs=40.0)
 
 
-@staged
-async def test_an_identity_that_stays_unknown_fails_after_a_minute(stage: Stage) -> None:
-    stage.arm.paces = Paces(principal=1e6)
-    await batch(stage)
+@with_harness
+async def test_an_identity_that_stays_unknown_fails_after_a_minute(harness: Harness) -> None:
+    harness.arm.paces = Paces(principal=1e6)
+    await batch(harness)
     await failed(
-        stage, await create(await stage.replica()), Reason.PROVIDER_ERROR, "step 4/5", "for a minute"
+        harness, await create(await harness.replica()), Reason.PROVIDER_ERROR, "step 4/5", "for a minute"
     )
-    nothing_of_ours(stage)
+    nothing_of_ours(harness)
 
 
-@staged
-async def test_an_absence_while_an_identity_is_waited_for_does_not_count(stage: Stage) -> None:
-    stage.arm.paces = Paces(principal=400.0)
-    await batch(stage)
-    replica = await stage.replica()
+@with_harness
+async def test_an_absence_while_an_identity_is_waited_for_does_not_count(harness: Harness) -> None:
+    harness.arm.paces = Paces(principal=400.0)
+    await batch(harness)
+    replica = await harness.replica()
     operation = await create(replica)
 
     async def granting() -> bool:
-        return Verb.PUT_ASSIGNMENT in stage.arm.calls
+        return Verb.PUT_ASSIGNMENT in harness.arm.calls
 
-    await stage.until(granting)
+    await harness.until(granting)
     await replica.life.die()
-    await stage.pass_time(360.0)
-    await stage.replica()
-    await stage.succeeded(operation)
+    await harness.pass_time(360.0)
+    await harness.replica()
+    await harness.succeeded(operation)
 
 
-@staged
-async def test_a_role_that_somebody_assigned_already_is_no_error_and_stays(stage: Stage) -> None:
-    await batch(stage)
+@with_harness
+async def test_a_role_that_somebody_assigned_already_is_no_error_and_stays(harness: Harness) -> None:
+    await batch(harness)
     theirs = Assignment(name="theirs", scope=REGISTRY, role="AcrPull", principal="kubelet-of-c1")
-    stage.arm.assignments[theirs.name] = theirs
-    replica = await stage.replica()
-    await stage.succeeded(await create(replica))
-    await stage.succeeded(await delete(replica))
-    assert list(stage.arm.assignments) == ["theirs"]
+    harness.arm.assignments[theirs.name] = theirs
+    replica = await harness.replica()
+    await harness.succeeded(await create(replica))
+    await harness.succeeded(await delete(replica))
+    assert list(harness.arm.assignments) == ["theirs"]
 
 
 # --- what was there before -----------------------------------------------------------------------
 
 
-@staged
-async def test_a_group_that_is_there_is_taken_as_it_is_also_in_another_region_and_kept(stage: Stage) -> None:
-    await batch(stage)
-    stage.arm.put_group("RG-Batch", "northeurope", {"owner": "somebody"})
-    replica = await stage.replica()
-    operation = await stage.succeeded(await create(replica))
-    notes = [each.message for each in await published(stage, operation)]
+@with_harness
+async def test_a_group_that_is_there_is_taken_as_it_is_also_in_another_region_and_kept(
+    harness: Harness,
+) -> None:
+    await batch(harness)
+    harness.arm.put_group("RG-Batch", "northeurope", {"owner": "somebody"})
+    replica = await harness.replica()
+    operation = await harness.succeeded(await create(replica))
+    notes = [each.message for each in await published(harness, operation)]
     assert "the resource group is in northeurope; the cluster goes to westeurope" in notes
-    assert Verb.PUT_GROUP not in stage.arm.calls
-    gone = await stage.succeeded(await delete(replica))
+    assert Verb.PUT_GROUP not in harness.arm.calls
+    gone = await harness.succeeded(await delete(replica))
     assert "was kept: Muster didn't make it" in gone.result
-    assert stage.arm.groups["rg-batch"].tags == {"owner": "somebody"}
-    assert not stage.arm.clusters
-    assert not stage.arm.changed
+    assert harness.arm.groups["rg-batch"].tags == {"owner": "somebody"}
+    assert not harness.arm.clusters
+    assert not harness.arm.changed
 
 
-@staged
-async def test_a_group_that_holds_something_else_is_kept(stage: Stage) -> None:
-    await batch(stage)
-    replica = await stage.replica()
-    await stage.succeeded(await create(replica))
-    stage.arm.groups["rg-batch"].extras.append("/subscriptions/s/…/disks/precious")
-    gone = await stage.succeeded(await delete(replica))
+@with_harness
+async def test_a_group_that_holds_something_else_is_kept(harness: Harness) -> None:
+    await batch(harness)
+    replica = await harness.replica()
+    await harness.succeeded(await create(replica))
+    harness.arm.groups["rg-batch"].extras.append("/subscriptions/s/…/disks/precious")
+    gone = await harness.succeeded(await delete(replica))
     assert "was kept: it holds /subscriptions/s/…/disks/precious" in gone.result
-    assert list(stage.arm.groups) == ["rg-batch"]
+    assert list(harness.arm.groups) == ["rg-batch"]
 
 
-@staged
+@with_harness
 async def test_a_group_that_another_cluster_is_meant_for_is_kept_until_the_last_one_goes(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
-    await batch(stage)
-    replica = await stage.replica()
-    await stage.succeeded(await create(replica))
-    await stage.succeeded(await create(replica, "c2"))
-    gone = await stage.succeeded(await delete(replica))
+    await batch(harness)
+    replica = await harness.replica()
+    await harness.succeeded(await create(replica))
+    await harness.succeeded(await create(replica, "c2"))
+    gone = await harness.succeeded(await delete(replica))
     assert "was kept: it contains cluster c2" in gone.result
-    await stage.succeeded(await delete(replica, "c2"))
-    nothing_of_ours(stage)
+    await harness.succeeded(await delete(replica, "c2"))
+    nothing_of_ours(harness)
 
 
-@staged
+@with_harness
 async def test_a_name_that_somebody_elses_cluster_has_is_refused_and_that_one_left_alone(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
-    await batch(stage)
-    replica = await stage.replica()
-    await stage.succeeded(await create(replica))
-    theirs = next(iter(stage.arm.clusters.values()))
+    await batch(harness)
+    replica = await harness.replica()
+    await harness.succeeded(await create(replica))
+    theirs = next(iter(harness.arm.clusters.values()))
     theirs.asked = replace(theirs.asked, tags={"owner": "somebody"})
-    await stage.store.clusters.named("c1")
+    await harness.store.clusters.named("c1")
     other = await create(replica, "c2")
-    await stage.succeeded(other)
-    removed = await stage.succeeded(await delete(replica))
-    assert "c1" in [each.name for each in stage.arm.clusters.values()], "it isn't tagged as ours any more"
+    await harness.succeeded(other)
+    removed = await harness.succeeded(await delete(replica))
+    assert "c1" in [each.name for each in harness.arm.clusters.values()], "it isn't tagged as ours any more"
     assert removed.status is Status.SUCCEEDED
-    await failed(stage, await create(replica), Reason.NAME_TAKEN, "step 1/5", "didn't make")
+    await failed(harness, await create(replica), Reason.NAME_TAKEN, "step 1/5", "didn't make")
     assert theirs.asked.tags == {"owner": "somebody"}
-    assert not stage.arm.changed
+    assert not harness.arm.changed
 
 
 # --- failures ------------------------------------------------------------------------------------
@@ -368,264 +370,270 @@ STEPS = [
 def test_a_failure_names_its_step_is_not_repeated_and_leaves_nothing(
     verb: Verb, skip: int, step: str
 ) -> None:
-    async def scenario(stage: Stage) -> None:
-        await batch(stage)
-        stage.arm.faults.add(Fault(on=verb, problem=NO, skip=skip))
-        operation = await failed(stage, await create(await stage.replica()), Reason.PERMISSION, step)
+    async def scenario(harness: Harness) -> None:
+        await batch(harness)
+        harness.arm.faults.add(Fault(on=verb, problem=NO, skip=skip))
+        operation = await failed(harness, await create(await harness.replica()), Reason.PERMISSION, step)
         assert operation.progress is not None
         assert f"step {operation.progress.step}/5, {operation.progress.label}" in (
             operation.verdict.message if operation.verdict else ""
         )
-        nothing_of_ours(stage)
-        assert (await cluster(stage)).state is ClusterState.DELETED
+        nothing_of_ours(harness)
+        assert (await cluster(harness)).state is ClusterState.DELETED
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-@staged
-async def test_a_registry_that_is_not_there_fails_the_create_and_names_what_to_check(stage: Stage) -> None:
-    await batch(stage)
+@with_harness
+async def test_a_registry_that_is_not_there_fails_the_create_and_names_what_to_check(
+    harness: Harness,
+) -> None:
+    await batch(harness)
     gone = Problem(status=404, code="ResourceNotFound", message="No such registry.")
-    stage.arm.faults.add(Fault(on=Verb.PUT_ASSIGNMENT, problem=gone))
-    operation = await create(await stage.replica())
-    await failed(stage, operation, Reason.PROVIDER_REFUSED, "step 4/5", "check roles.scope = /subscriptions/")
-    nothing_of_ours(stage)
-
-
-@staged
-async def test_granting_that_never_works_out_ends_at_the_deadline(stage: Stage) -> None:
-    await batch(stage, provision_timeout=600.0)
-    stage.arm.faults.add(Fault(on=Verb.PUT_ASSIGNMENT, problem=BROKEN, times=1000))
-    await failed(stage, await create(await stage.replica()), Reason.DEADLINE_EXCEEDED, "step 4/5")
-    nothing_of_ours(stage)
-
-
-@staged
-async def test_who_may_not_even_look_is_told_and_nothing_waits_to_be_undone(stage: Stage) -> None:
-    await batch(stage)
-    for verb in (Verb.GET_CLUSTER, Verb.GET_GROUP, Verb.LIST_GROUP):
-        stage.arm.faults.add(Fault(on=verb, problem=NO, times=1000))
-    await failed(stage, await create(await stage.replica()), Reason.PERMISSION, "step 1/5")
-    assert (await cluster(stage)).state is ClusterState.DELETED
-
-
-@staged
-async def test_a_quota_is_told_with_what_is_missing_and_what_would_fit(stage: Stage) -> None:
-    await batch(stage)
-    stage.arm.next_problem = QUOTA
+    harness.arm.faults.add(Fault(on=Verb.PUT_ASSIGNMENT, problem=gone))
+    operation = await create(await harness.replica())
     await failed(
-        stage,
-        await create(await stage.replica()),
+        harness, operation, Reason.PROVIDER_REFUSED, "step 4/5", "check roles.scope = /subscriptions/"
+    )
+    nothing_of_ours(harness)
+
+
+@with_harness
+async def test_granting_that_never_works_out_ends_at_the_deadline(harness: Harness) -> None:
+    await batch(harness, provision_timeout=600.0)
+    harness.arm.faults.add(Fault(on=Verb.PUT_ASSIGNMENT, problem=BROKEN, times=1000))
+    await failed(harness, await create(await harness.replica()), Reason.DEADLINE_EXCEEDED, "step 4/5")
+    nothing_of_ours(harness)
+
+
+@with_harness
+async def test_who_may_not_even_look_is_told_and_nothing_waits_to_be_undone(harness: Harness) -> None:
+    await batch(harness)
+    for verb in (Verb.GET_CLUSTER, Verb.GET_GROUP, Verb.LIST_GROUP):
+        harness.arm.faults.add(Fault(on=verb, problem=NO, times=1000))
+    await failed(harness, await create(await harness.replica()), Reason.PERMISSION, "step 1/5")
+    assert (await cluster(harness)).state is ClusterState.DELETED
+
+
+@with_harness
+async def test_a_quota_is_told_with_what_is_missing_and_what_would_fit(harness: Harness) -> None:
+    await batch(harness)
+    harness.arm.next_problem = QUOTA
+    await failed(
+        harness,
+        await create(await harness.replica()),
         Reason.QUOTA,
         "step 3/5",
         "the Total Regional Cores quota in westeurope is 24 vCPUs short",
         "5 of the 11 nodes would fit",
     )
-    nothing_of_ours(stage)
+    nothing_of_ours(harness)
 
 
-@staged
-async def test_pools_that_fail_one_by_one_are_shown_and_fail_the_cluster(stage: Stage) -> None:
-    await batch(stage)
-    stage.arm.next_failing_pools = ("blastpool",)
+@with_harness
+async def test_pools_that_fail_one_by_one_are_shown_and_fail_the_cluster(harness: Harness) -> None:
+    await batch(harness)
+    harness.arm.next_failing_pools = ("blastpool",)
     operation = await failed(
-        stage, await create(await stage.replica()), Reason.PROVIDER_ERROR, "pool blastpool is Failed"
+        harness, await create(await harness.replica()), Reason.PROVIDER_ERROR, "pool blastpool is Failed"
     )
-    last = [each for each in await published(stage, operation) if each.step == 3 and "AKS" in each.message]
+    last = [each for each in await published(harness, operation) if each.step == 3 and "AKS" in each.message]
     assert any(part.tone is Tone.DANGER for each in last for part in each.parts)
-    nothing_of_ours(stage)
+    nothing_of_ours(harness)
 
 
-@staged
-async def test_a_failed_cluster_is_kept_if_its_template_says_so_and_can_be_deleted(stage: Stage) -> None:
-    await batch(stage, keep_failed=True)
-    stage.arm.next_problem = QUOTA
-    replica = await stage.replica()
-    await failed(stage, await create(replica), Reason.QUOTA)
-    kept = await cluster(stage)
+@with_harness
+async def test_a_failed_cluster_is_kept_if_its_template_says_so_and_can_be_deleted(harness: Harness) -> None:
+    await batch(harness, keep_failed=True)
+    harness.arm.next_problem = QUOTA
+    replica = await harness.replica()
+    await failed(harness, await create(replica), Reason.QUOTA)
+    kept = await cluster(harness)
     assert (kept.state, kept.reason) == (ClusterState.FAILED, Reason.QUOTA)
-    assert await stage.store.clusters.token(kept.id) is None
-    assert len(stage.arm.clusters) == 1
+    assert await harness.store.clusters.token(kept.id) is None
+    assert len(harness.arm.clusters) == 1
     with pytest.raises(ClusterExists, match="delete it first"):
         await create(replica)
-    await stage.succeeded(await delete(replica))
-    nothing_of_ours(stage)
+    await harness.succeeded(await delete(replica))
+    nothing_of_ours(harness)
 
 
-@staged
-async def test_what_azure_refuses_to_delete_stays_listed_and_can_be_tried_again(stage: Stage) -> None:
-    await batch(stage)
-    replica = await stage.replica()
-    await stage.succeeded(await create(replica))
-    stage.arm.faults.add(Fault(on=Verb.DELETE_CLUSTER, problem=NO))
+@with_harness
+async def test_what_azure_refuses_to_delete_stays_listed_and_can_be_tried_again(harness: Harness) -> None:
+    await batch(harness)
+    replica = await harness.replica()
+    await harness.succeeded(await create(replica))
+    harness.arm.faults.add(Fault(on=Verb.DELETE_CLUSTER, problem=NO))
     place = "resourceGroups/rg-batch/providers/Microsoft.ContainerService/managedClusters/c1"
-    await failed(stage, await delete(replica), Reason.PERMISSION, "could not be removed", f"{place}")
-    left = await cluster(stage)
+    await failed(harness, await delete(replica), Reason.PERMISSION, "could not be removed", f"{place}")
+    left = await cluster(harness)
     assert left.state is ClusterState.FAILED
     assert "AuthorizationFailed" in left.detail
-    await stage.succeeded(await delete(replica))
-    nothing_of_ours(stage)
+    await harness.succeeded(await delete(replica))
+    nothing_of_ours(harness)
 
 
-@staged
-async def test_an_abort_that_is_refused_only_makes_the_undoing_longer(stage: Stage) -> None:
-    await batch(stage)
-    replica = await stage.replica()
-    stage.arm.faults.add(Fault(on=Verb.ABORT, problem=NO, times=99))
+@with_harness
+async def test_an_abort_that_is_refused_only_makes_the_undoing_longer(harness: Harness) -> None:
+    await batch(harness)
+    replica = await harness.replica()
+    harness.arm.faults.add(Fault(on=Verb.ABORT, problem=NO, times=99))
     operation = await create(replica)
-    await stage.pass_time(30.0)
+    await harness.pass_time(30.0)
     await replica.cancel(operation.id)
-    assert (await stage.ended(operation)).status is Status.CANCELLED
-    nothing_of_ours(stage)
+    assert (await harness.ended(operation)).status is Status.CANCELLED
+    nothing_of_ours(harness)
 
 
-@staged
-async def test_a_role_that_can_not_be_taken_back_is_named_and_the_rest_is_removed(stage: Stage) -> None:
-    await batch(stage)
-    replica = await stage.replica()
-    await stage.succeeded(await create(replica))
-    (kept,) = stage.arm.assignments
-    stage.arm.faults.add(Fault(on=Verb.DELETE_ASSIGNMENT, problem=NO, times=99))
-    gone = await stage.succeeded(await delete(replica))
+@with_harness
+async def test_a_role_that_can_not_be_taken_back_is_named_and_the_rest_is_removed(harness: Harness) -> None:
+    await batch(harness)
+    replica = await harness.replica()
+    await harness.succeeded(await create(replica))
+    (kept,) = harness.arm.assignments
+    harness.arm.faults.add(Fault(on=Verb.DELETE_ASSIGNMENT, problem=NO, times=99))
+    gone = await harness.succeeded(await delete(replica))
     assert f"role assignment {kept} (AcrPull) on {REGISTRY} is left" in gone.result
-    assert not stage.arm.clusters
-    assert not stage.arm.groups
+    assert not harness.arm.clusters
+    assert not harness.arm.groups
 
 
-@staged
-async def test_a_role_that_is_left_is_named_also_where_the_cluster_can_not_be_removed(stage: Stage) -> None:
-    await batch(stage)
-    replica = await stage.replica()
-    await stage.succeeded(await create(replica))
-    stage.arm.faults.add(Fault(on=Verb.DELETE_ASSIGNMENT, problem=NO))
-    stage.arm.faults.add(Fault(on=Verb.DELETE_CLUSTER, problem=NO))
+@with_harness
+async def test_a_role_that_is_left_is_named_also_where_the_cluster_can_not_be_removed(
+    harness: Harness,
+) -> None:
+    await batch(harness)
+    replica = await harness.replica()
+    await harness.succeeded(await create(replica))
+    harness.arm.faults.add(Fault(on=Verb.DELETE_ASSIGNMENT, problem=NO))
+    harness.arm.faults.add(Fault(on=Verb.DELETE_CLUSTER, problem=NO))
     left = f"(AcrPull) on {REGISTRY} is left"
-    await failed(stage, await delete(replica), Reason.PERMISSION, "could not be removed", left)
-    record = await cluster(stage)
+    await failed(harness, await delete(replica), Reason.PERMISSION, "could not be removed", left)
+    record = await cluster(harness)
     assert left in record.roles_left and left in record.detail
-    gone = await stage.succeeded(await delete(replica))
-    assert (gone.result, (await cluster(stage)).roles_left) == ("", "")
-    nothing_of_ours(stage)
+    gone = await harness.succeeded(await delete(replica))
+    assert (gone.result, (await cluster(harness)).roles_left) == ("", "")
+    nothing_of_ours(harness)
 
 
-@staged
-async def test_a_role_that_was_refused_once_is_taken_back_at_the_end(stage: Stage) -> None:
-    await batch(stage)
-    replica = await stage.replica()
-    await stage.succeeded(await create(replica))
-    stage.arm.faults.add(Fault(on=Verb.DELETE_ASSIGNMENT, problem=NO))
-    assert (await stage.succeeded(await delete(replica))).result == ""
-    nothing_of_ours(stage)
+@with_harness
+async def test_a_role_that_was_refused_once_is_taken_back_at_the_end(harness: Harness) -> None:
+    await batch(harness)
+    replica = await harness.replica()
+    await harness.succeeded(await create(replica))
+    harness.arm.faults.add(Fault(on=Verb.DELETE_ASSIGNMENT, problem=NO))
+    assert (await harness.succeeded(await delete(replica))).result == ""
+    nothing_of_ours(harness)
 
 
 @pytest.mark.parametrize("verb", [Verb.GET_CLUSTER, Verb.GET_GROUP, Verb.LIST_GROUP])
 def test_looks_that_are_refused_do_not_end_an_undoing(verb: Verb) -> None:
-    async def scenario(stage: Stage) -> None:
-        await batch(stage)
-        replica = await stage.replica()
+    async def scenario(harness: Harness) -> None:
+        await batch(harness)
+        replica = await harness.replica()
         operation = await create(replica)
-        await stage.pass_time(30.0)
-        stage.arm.faults.add(Fault(on=verb, problem=NO, times=3))
+        await harness.pass_time(30.0)
+        harness.arm.faults.add(Fault(on=verb, problem=NO, times=3))
         await replica.cancel(operation.id)
-        assert (await stage.ended(operation)).status is Status.CANCELLED
-        nothing_of_ours(stage)
+        assert (await harness.ended(operation)).status is Status.CANCELLED
+        nothing_of_ours(harness)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 # --- time ----------------------------------------------------------------------------------------
 
 
-@staged
-async def test_the_deadline_is_an_hour_and_what_is_not_ready_then_is_undone(stage: Stage) -> None:
-    stage.arm.paces = Paces(create=7200.0)
-    await batch(stage)
-    replica = await stage.replica()
+@with_harness
+async def test_the_deadline_is_an_hour_and_what_is_not_ready_then_is_undone(harness: Harness) -> None:
+    harness.arm.paces = Paces(create=7200.0)
+    await batch(harness)
+    replica = await harness.replica()
     operation = await create(replica, "c2")
     assert operation.deadline_at - operation.created_at == Limits().cluster == 3600.0
-    await stage.ended(await delete(replica, "c2"))
-    await batch(stage, provision_timeout=300.0)
-    ended = await stage.ended(await create(replica))
+    await harness.ended(await delete(replica, "c2"))
+    await batch(harness, provision_timeout=300.0)
+    ended = await harness.ended(await create(replica))
     assert (ended.ended_at or 0.0) - ended.created_at > 300.0
     assert ended.verdict is not None
     assert ended.verdict.reason is Reason.DEADLINE_EXCEEDED
     assert "step 3/5" in ended.verdict.message
-    nothing_of_ours(stage)
+    nothing_of_ours(harness)
 
 
-@staged
-async def test_a_timeout_that_was_named_is_hard(stage: Stage) -> None:
-    await batch(stage)
-    operation = await create(await stage.replica(), timeout=60.0)
+@with_harness
+async def test_a_timeout_that_was_named_is_hard(harness: Harness) -> None:
+    await batch(harness)
+    operation = await create(await harness.replica(), timeout=60.0)
     assert operation.deadline_source == HARD
-    await failed(stage, operation, Reason.DEADLINE_EXCEEDED)
-    nothing_of_ours(stage)
+    await failed(harness, operation, Reason.DEADLINE_EXCEEDED)
+    nothing_of_ours(harness)
 
 
-@staged
-async def test_a_server_that_was_away_past_the_deadline_finds_the_cluster_ready(stage: Stage) -> None:
-    await batch(stage)
-    replica = await stage.replica()
+@with_harness
+async def test_a_server_that_was_away_past_the_deadline_finds_the_cluster_ready(harness: Harness) -> None:
+    await batch(harness)
+    replica = await harness.replica()
     operation = await create(replica)
-    await stage.pass_time(30.0)
+    await harness.pass_time(30.0)
     await replica.life.die()
-    await stage.pass_time(2 * Limits().cluster)
-    await stage.replica()
-    await stage.succeeded(operation)
+    await harness.pass_time(2 * Limits().cluster)
+    await harness.replica()
+    await harness.succeeded(operation)
 
 
-@staged
-async def test_azure_being_away_is_nobodys_failure(stage: Stage) -> None:
-    await batch(stage, provision_timeout=120.0)
-    stage.arm.faults.add(Fault(on=Verb.GET_CLUSTER, problem=BROKEN, skip=3, times=8))
-    operation = await create(await stage.replica())
-    await stage.pass_time(200.0)
-    assert not (await stage.operation(operation.id)).ended
-    await stage.succeeded(operation)
+@with_harness
+async def test_azure_being_away_is_nobodys_failure(harness: Harness) -> None:
+    await batch(harness, provision_timeout=120.0)
+    harness.arm.faults.add(Fault(on=Verb.GET_CLUSTER, problem=BROKEN, skip=3, times=8))
+    operation = await create(await harness.replica())
+    await harness.pass_time(200.0)
+    assert not (await harness.operation(operation.id)).ended
+    await harness.succeeded(operation)
 
 
-@staged
-async def test_a_group_that_is_made_elsewhere_in_that_very_moment_is_taken_as_it_is(stage: Stage) -> None:
-    await batch(stage)
-    replica = await stage.replica()
+@with_harness
+async def test_a_group_that_is_made_elsewhere_in_that_very_moment_is_taken_as_it_is(harness: Harness) -> None:
+    await batch(harness)
+    replica = await harness.replica()
 
     async def somebody_is_quicker() -> None:
-        stage.arm.put_group("rg-batch", "northeurope", {"theirs": "yes"})
+        harness.arm.put_group("rg-batch", "northeurope", {"theirs": "yes"})
 
-    replica.ambush.before("azure.make_group", somebody_is_quicker)
-    await stage.succeeded(await create(replica))
-    group = stage.arm.groups["rg-batch"]
+    replica.interceptor.before("azure.make_group", somebody_is_quicker)
+    await harness.succeeded(await create(replica))
+    group = harness.arm.groups["rg-batch"]
     assert (group.region, group.tags) == ("northeurope", {"theirs": "yes"})
-    assert not stage.arm.changed
+    assert not harness.arm.changed
 
 
-@staged
-async def test_two_clusters_that_make_their_group_at_once_ask_for_the_same(stage: Stage) -> None:
-    stage.arm.paces = replace(stage.arm.paces, group_visible=5.0)
-    await batch(stage)
-    replica = await stage.replica()
+@with_harness
+async def test_two_clusters_that_make_their_group_at_once_ask_for_the_same(harness: Harness) -> None:
+    harness.arm.paces = replace(harness.arm.paces, group_visible=5.0)
+    await batch(harness)
+    replica = await harness.replica()
     first, second = await create(replica, "c1"), await create(replica, "c2")
-    await stage.succeeded(first)
-    await stage.succeeded(second)
-    assert stage.arm.calls.count(Verb.PUT_GROUP) == 2
-    assert not stage.arm.changed
-    await stage.succeeded(await delete(replica, "c1"))
-    await stage.succeeded(await delete(replica, "c2"))
-    nothing_of_ours(stage)
+    await harness.succeeded(first)
+    await harness.succeeded(second)
+    assert harness.arm.calls.count(Verb.PUT_GROUP) == 2
+    assert not harness.arm.changed
+    await harness.succeeded(await delete(replica, "c1"))
+    await harness.succeeded(await delete(replica, "c2"))
+    nothing_of_ours(harness)
 
 
 # --- two who ask, and what is refused ------------------------------------------------------------
 
 
-@staged
-async def test_a_second_create_attaches_to_the_first_or_is_refused(stage: Stage) -> None:
-    await batch(stage)
-    replica = await stage.replica()
+@with_harness
+async def test_a_second_create_attaches_to_the_first_or_is_refused(harness: Harness) -> None:
+    await batch(harness)
+    replica = await harness.replica()
     first = await create(replica)
     assert (await create(replica, "C1")).id == first.id
     with pytest.raises(ClusterExists, match="it is being made"):
         await create(replica, timeout=60.0)
-    await stage.succeeded(first)
+    await harness.succeeded(first)
     with pytest.raises(ClusterExists, match="it is ready"):
         await create(replica)
     going = await delete(replica)
@@ -634,128 +642,128 @@ async def test_a_second_create_attaches_to_the_first_or_is_refused(stage: Stage)
         await create(replica)
     with pytest.raises(NotCancellable, match="always runs to its end"):
         await replica.cancel(going.id)
-    await stage.succeeded(going)
+    await harness.succeeded(going)
     with pytest.raises(NotFound):
         await delete(replica)
-    assert stage.arm.calls.count(Verb.PUT_CLUSTER) == 1
+    assert harness.arm.calls.count(Verb.PUT_CLUSTER) == 1
 
 
-@staged
-async def test_with_the_first_step_of_an_undo_its_token_is_forgotten(stage: Stage) -> None:
-    await batch(stage)
-    replica = await stage.replica()
+@with_harness
+async def test_with_the_first_step_of_an_undo_its_token_is_forgotten(harness: Harness) -> None:
+    await batch(harness)
+    replica = await harness.replica()
     for name, doomed in (("c1", None), ("c2", QUOTA)):
-        stage.arm.next_problem = doomed
+        harness.arm.next_problem = doomed
         operation = await create(replica, name)
-        await stage.pass_time(10.0)
-        made = await cluster(stage, name)
-        assert await stage.store.clusters.token(made.id) is not None
+        await harness.pass_time(10.0)
+        made = await cluster(harness, name)
+        assert await harness.store.clusters.token(made.id) is not None
         if doomed is None:
             await delete(replica, name)
-        while (await cluster(stage, name)).stage == made.stage:
-            await stage.pass_time(1.0)
-        assert await stage.store.clusters.token(made.id) is None
-        await stage.ended(operation)
+        while (await cluster(harness, name)).stage == made.stage:
+            await harness.pass_time(1.0)
+        assert await harness.store.clusters.token(made.id) is None
+        await harness.ended(operation)
 
 
-@staged
-async def test_deleting_what_is_being_made_cancels_it(stage: Stage) -> None:
-    await batch(stage)
-    replica = await stage.replica()
+@with_harness
+async def test_deleting_what_is_being_made_cancels_it(harness: Harness) -> None:
+    await batch(harness)
+    replica = await harness.replica()
     operation = await create(replica)
-    await stage.pass_time(30.0)
+    await harness.pass_time(30.0)
     assert (await delete(replica)).id == operation.id
-    ended = await stage.ended(operation)
+    ended = await harness.ended(operation)
     assert ended.status is Status.CANCELLED
-    assert Verb.ABORT in stage.arm.calls
-    labels = [each.label for each in await published(stage, ended) if "Undoing" in each.label]
+    assert Verb.ABORT in harness.arm.calls
+    labels = [each.label for each in await published(harness, ended) if "Undoing" in each.label]
     assert list(dict.fromkeys(label.split(" · ")[0] for label in labels)) == [
         f"Undoing {number}/4" for number in (1, 2, 3, 4)
     ]
     assert ended.progress is not None
     assert (ended.progress.step, ended.progress.phase) == (3, "arm_create_or_update")
-    nothing_of_ours(stage)
+    nothing_of_ours(harness)
 
 
 @pytest.mark.parametrize(("lag", "aborts"), [(15.0, True), (400.0, False)])
 def test_a_cluster_that_becomes_visible_after_the_cancel_is_removed_too(lag: float, aborts: bool) -> None:
     """However late: what was never seen is found in its group."""
 
-    async def scenario(stage: Stage) -> None:
-        stage.arm.paces = Paces(cluster_visible=lag, delete=5.0, group_delete=5.0)
-        await batch(stage)
-        replica = await stage.replica()
+    async def scenario(harness: Harness) -> None:
+        harness.arm.paces = Paces(cluster_visible=lag, delete=5.0, group_delete=5.0)
+        await batch(harness)
+        replica = await harness.replica()
         operation = await create(replica)
-        while not stage.arm.clusters:
-            await stage.pass_time(1.0)
+        while not harness.arm.clusters:
+            await harness.pass_time(1.0)
         await replica.cancel(operation.id)
-        assert (await stage.ended(operation)).status is Status.CANCELLED
-        assert (Verb.ABORT in stage.arm.calls) is aborts
-        nothing_of_ours(stage)
+        assert (await harness.ended(operation)).status is Status.CANCELLED
+        assert (Verb.ABORT in harness.arm.calls) is aborts
+        nothing_of_ours(harness)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-@staged
-async def test_a_cluster_of_another_that_has_the_name_is_kept_with_its_group(stage: Stage) -> None:
-    stage.arm.paces = Paces(cluster_visible=400.0)
-    await batch(stage)
-    replica = await stage.replica()
+@with_harness
+async def test_a_cluster_of_another_that_has_the_name_is_kept_with_its_group(harness: Harness) -> None:
+    harness.arm.paces = Paces(cluster_visible=400.0)
+    await batch(harness)
+    replica = await harness.replica()
     operation = await create(replica)
-    while not stage.arm.clusters:
-        await stage.pass_time(1.0)
-    theirs = next(iter(stage.arm.clusters.values()))
+    while not harness.arm.clusters:
+        await harness.pass_time(1.0)
+    theirs = next(iter(harness.arm.clusters.values()))
     theirs.asked = replace(theirs.asked, tags={})
     await replica.cancel(operation.id)
-    assert "was kept: it has no tag of this installation" in (await stage.ended(operation)).result
-    assert stage.arm.clusters and stage.arm.groups
+    assert "was kept: it has no tag of this installation" in (await harness.ended(operation)).result
+    assert harness.arm.clusters and harness.arm.groups
 
 
-@staged
-async def test_a_group_that_becomes_visible_after_the_cancel_is_removed_too(stage: Stage) -> None:
-    stage.arm.paces = Paces(group_visible=25.0, group_delete=5.0)
-    await batch(stage)
-    replica = await stage.replica()
+@with_harness
+async def test_a_group_that_becomes_visible_after_the_cancel_is_removed_too(harness: Harness) -> None:
+    harness.arm.paces = Paces(group_visible=25.0, group_delete=5.0)
+    await batch(harness)
+    replica = await harness.replica()
     operation = await create(replica)
-    await stage.pass_time(5.0)
-    assert stage.arm.groups
+    await harness.pass_time(5.0)
+    assert harness.arm.groups
     await replica.cancel(operation.id)
-    assert (await stage.ended(operation)).status is Status.CANCELLED
-    nothing_of_ours(stage)
+    assert (await harness.ended(operation)).status is Status.CANCELLED
+    nothing_of_ours(harness)
 
 
-@staged
+@with_harness
 async def test_a_stored_size_that_this_server_does_not_know_is_listed_and_refused_where_it_is_used(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
     """As after an upgrade whose table of sizes lacks it."""
-    there = await batch(stage, pools=(SPEC.pools[0], replace(SPEC.pools[1], vm_size="Standard_X4s_v5")))
-    replica = await stage.replica()
-    assert there in await stage.store.templates()
-    assert await stage.store.template("batch") == there
+    there = await batch(harness, pools=(SPEC.pools[0], replace(SPEC.pools[1], vm_size="Standard_X4s_v5")))
+    replica = await harness.replica()
+    assert there in await harness.store.templates()
+    assert await harness.store.template("batch") == there
     with pytest.raises(InvalidRequest, match=r"pools\[1\].vm_size.*no sizes of family X"):
         await create(replica)
     with pytest.raises(InvalidRequest, match=r"pools\[1\].vm_size"):
         await replica.plane.templates.apply(there.spec)
-    assert not stage.arm.calls
+    assert not harness.arm.calls
 
 
-@staged
-async def test_what_can_not_work_is_refused_before_any_call(stage: Stage) -> None:
-    await batch(stage)
-    await stage.template()
-    replica = await stage.replica()
+@with_harness
+async def test_what_can_not_work_is_refused_before_any_call(harness: Harness) -> None:
+    await batch(harness)
+    await harness.template()
+    replica = await harness.replica()
     with pytest.raises(InvalidRequest, match="it makes nodes, not clusters"):
         await replica.ask(replica.plane.clusters.create(_request("ci")))
     with pytest.raises(NotFound):
         await replica.ask(replica.plane.clusters.create(_request("unknown")))
     with pytest.raises(InvalidRequest, match="it makes clusters, not nodes"):
         await replica.ask(replica.plane.desk.provision(ProvisionRequest(template="batch", count=1, run="r")))
-    stage.clusters.azure.configured = False
+    harness.clusters.azure.configured = False
     with pytest.raises(InvalidRequest, match="no credentials"):
         await create(replica)
-    assert stage.arm.calls == []
-    assert await stage.of_kind(Kind.CLUSTER_CREATE) == []
+    assert harness.arm.calls == []
+    assert await harness.of_kind(Kind.CLUSTER_CREATE) == []
 
 
 def _request(template: str) -> ClusterCreateRequest:

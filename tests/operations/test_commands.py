@@ -12,11 +12,11 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import condemn
 from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
-from tests.stage import NEVER_BOOTS, Manner, Replica, Stage, staged
+from tests.harness import NEVER_BOOTS, Behaviour, Harness, Replica, with_harness
 
 MAKE = Execution(argv=("make",))
 OTHER = Execution(argv=("make", "clean"))
-ENDLESS = Manner(works=None)
+ENDLESS = Behaviour(works=None)
 
 
 async def execute(
@@ -25,123 +25,125 @@ async def execute(
     return list(await replica.ask(replica.plane.command_desk.execute(operation.id, execution, **more)))
 
 
-async def provisioned(stage: Stage, count: int = 2, manner: Manner = ENDLESS) -> tuple[Replica, Operation]:
-    await stage.template()
-    stage.agents.usual = manner
-    replica = await stage.replica()
-    return replica, await stage.succeeded(await replica.provision(count))
+async def provisioned(
+    harness: Harness, count: int = 2, manner: Behaviour = ENDLESS
+) -> tuple[Replica, Operation]:
+    await harness.template()
+    harness.agents.usual = manner
+    replica = await harness.replica()
+    return replica, await harness.succeeded(await replica.provision(count))
 
 
-async def all_ended(stage: Stage) -> None:
+async def all_ended(harness: Harness) -> None:
     async def ended() -> bool:
-        return all(command.ended for command in await stage.commands())
+        return all(command.ended for command in await harness.commands())
 
-    await stage.until(ended, within=60.0)
+    await harness.until(ended, within=60.0)
 
 
-@staged
-async def test_a_command_is_started_on_every_node_in_the_order_of_the_members(stage: Stage) -> None:
-    replica, operation = await provisioned(stage, 3, Manner(works=1.0, exit_code=4))
+@with_harness
+async def test_a_command_is_started_on_every_node_in_the_order_of_the_members(harness: Harness) -> None:
+    replica, operation = await provisioned(harness, 3, Behaviour(works=1.0, exit_code=4))
     made = await execute(replica, operation)
     assert [(each.ordinal, each.count, each.run) for each in made] == [(n, 3, "run-1") for n in range(3)]
     assert [each.node_id for each in made] == [member.node_id for member in operation.members]
-    await all_ended(stage)
-    assert [each.exit_code for each in await stage.commands()] == [4, 4, 4]
-    assert len(await stage.nodes(NodeState.RUNNING)) == 3, "a command's end does not give the node back"
+    await all_ended(harness)
+    assert [each.exit_code for each in await harness.commands()] == [4, 4, 4]
+    assert len(await harness.nodes(NodeState.RUNNING)) == 3, "a command's end does not give the node back"
 
 
-@staged
-async def test_asking_twice_without_a_key_executes_twice(stage: Stage) -> None:
-    replica, operation = await provisioned(stage)
+@with_harness
+async def test_asking_twice_without_a_key_executes_twice(harness: Harness) -> None:
+    replica, operation = await provisioned(harness)
     first, second = await execute(replica, operation), await execute(replica, operation)
     assert len({each.id for each in (*first, *second)}) == 4
 
 
-@staged
-async def test_the_same_key_gives_the_same_commands_on_any_replica(stage: Stage) -> None:
-    replica, operation = await provisioned(stage)
-    other = await stage.replica()
+@with_harness
+async def test_the_same_key_gives_the_same_commands_on_any_replica(harness: Harness) -> None:
+    replica, operation = await provisioned(harness)
+    other = await harness.replica()
     first = await execute(replica, operation, key="key-1")
     again = await execute(other, operation, key="key-1")
     assert [each.id for each in again] == [each.id for each in first]
-    assert len(await stage.commands()) == 2
+    assert len(await harness.commands()) == 2
     assert {each.id for each in await execute(replica, operation, key="key-2")}.isdisjoint(
         each.id for each in first
     )
 
 
-@staged
-async def test_the_same_key_gives_the_same_commands_after_the_release_too(stage: Stage) -> None:
-    replica, operation = await provisioned(stage, manner=Manner())
+@with_harness
+async def test_the_same_key_gives_the_same_commands_after_the_release_too(harness: Harness) -> None:
+    replica, operation = await provisioned(harness, manner=Behaviour())
     first = await execute(replica, operation, key="key-1")
-    await all_ended(stage)
-    await stage.succeeded(await replica.release(operation.id))
+    await all_ended(harness)
+    await harness.succeeded(await replica.release(operation.id))
     again = await execute(replica, operation, key="key-1")
     assert [each.id for each in again] == [each.id for each in first]
     assert all(each.state is CommandState.EXITED for each in again)
 
 
-@staged
-async def test_a_key_that_was_used_for_something_else_is_refused(stage: Stage) -> None:
-    replica, operation = await provisioned(stage)
-    elsewhere = await stage.succeeded(await replica.provision(3, run="run-2"))
+@with_harness
+async def test_a_key_that_was_used_for_something_else_is_refused(harness: Harness) -> None:
+    replica, operation = await provisioned(harness)
+    elsewhere = await harness.succeeded(await replica.provision(3, run="run-2"))
     await execute(replica, operation, key="key-1")
     with pytest.raises(IdempotencyMismatch):
         await execute(replica, operation, OTHER, key="key-1")
     with pytest.raises(IdempotencyMismatch):
         await execute(replica, elsewhere, key="key-1")
-    for node in await stage.nodes(NodeState.RUNNING):
+    for node in await harness.nodes(NodeState.RUNNING):
         assert node.assignment_id is not None
-        for command in await stage.store.commands.unfinished(node.assignment_id):
+        for command in await harness.store.commands.unfinished(node.assignment_id):
             assert command.node_id == node.id and command.execution == MAKE
 
 
 @pytest.mark.parametrize("key", ["a/b", "../../etc", ".x", "ü €", "x" * 128, "{run}"])
-@staged
-async def test_whatever_a_key_looks_like_a_commands_id_is_a_plain_name(stage: Stage, key: str) -> None:
-    replica, operation = await provisioned(stage, 1)
+@with_harness
+async def test_whatever_a_key_looks_like_a_commands_id_is_a_plain_name(harness: Harness, key: str) -> None:
+    replica, operation = await provisioned(harness, 1)
     (made,) = await execute(replica, operation, key=key.replace("{run}", operation.id))
     assert re.fullmatch(r"cmd-[0-9a-f]{32}\.0", made.id)
 
 
 @pytest.mark.parametrize("key", ["", " x", "a\nb", "x" * 129])
-@staged
-async def test_a_key_that_is_no_key_is_refused(stage: Stage, key: str) -> None:
-    replica, operation = await provisioned(stage, 1)
+@with_harness
+async def test_a_key_that_is_no_key_is_refused(harness: Harness, key: str) -> None:
+    replica, operation = await provisioned(harness, 1)
     with pytest.raises(InvalidRequest, match="idempotency_key"):
         await execute(replica, operation, key=key)
-    assert await stage.commands() == []
+    assert await harness.commands() == []
 
 
-@staged
-async def test_nodes_that_were_given_back_take_no_command(stage: Stage) -> None:
-    replica, operation = await provisioned(stage)
-    await stage.succeeded(await replica.release(operation.id))
+@with_harness
+async def test_nodes_that_were_given_back_take_no_command(harness: Harness) -> None:
+    replica, operation = await provisioned(harness)
+    await harness.succeeded(await replica.release(operation.id))
     with pytest.raises(Gone, match="no longer serves"):
         await execute(replica, operation)
-    await stage.pass_time(5.0)
-    later = await stage.succeeded(await replica.provision(2, run="run-2"))
+    await harness.pass_time(5.0)
+    later = await harness.succeeded(await replica.provision(2, run="run-2"))
     assert {each.node_id for each in later.members} == {each.node_id for each in operation.members}
     with pytest.raises(Gone):
         await execute(replica, operation)
-    assert await stage.commands() == []
+    assert await harness.commands() == []
 
 
-@staged
-async def test_a_gang_with_a_lost_node_takes_no_command_at_all(stage: Stage) -> None:
-    replica, operation = await provisioned(stage, 3)
-    node = await stage.node(operation.members[2].node_id)
-    await stage.store.apply(condemn(node, now=stage.now, reason=Reason.OPERATOR))
+@with_harness
+async def test_a_gang_with_a_lost_node_takes_no_command_at_all(harness: Harness) -> None:
+    replica, operation = await provisioned(harness, 3)
+    node = await harness.node(operation.members[2].node_id)
+    await harness.store.apply(condemn(node, now=harness.now, reason=Reason.OPERATOR))
     with pytest.raises(Gone, match=rf"{node.id} \(index 2\)"):
         await execute(replica, operation)
-    assert await stage.commands() == []
+    assert await harness.commands() == []
 
 
-@staged
-async def test_those_that_are_left_of_a_gang_take_commands_by_their_index(stage: Stage) -> None:
-    replica, operation = await provisioned(stage, 3)
-    node = await stage.node(operation.members[1].node_id)
-    await stage.store.apply(condemn(node, now=stage.now, reason=Reason.OPERATOR))
+@with_harness
+async def test_those_that_are_left_of_a_gang_take_commands_by_their_index(harness: Harness) -> None:
+    replica, operation = await provisioned(harness, 3)
+    node = await harness.node(operation.members[1].node_id)
+    await harness.store.apply(condemn(node, now=harness.now, reason=Reason.OPERATOR))
     made = await execute(replica, operation, indexes=(2, 0))
     assert [(each.ordinal, each.count) for each in made] == [(0, 3), (2, 3)]
     for beyond in (-1, len(operation.members)):
@@ -149,146 +151,146 @@ async def test_those_that_are_left_of_a_gang_take_commands_by_their_index(stage:
             await execute(replica, operation, indexes=(0, beyond))
 
 
-@staged
-async def test_a_node_that_was_forgotten_is_gone_too(stage: Stage) -> None:
-    replica, operation = await provisioned(stage, 2)
-    node = await stage.node(operation.members[1].node_id)
-    await stage.store.apply(condemn(node, now=stage.now, reason=Reason.OPERATOR))
-    await stage.count(1, NodeState.TERMINATED)
-    await stage.pass_time(1.0)
-    assert (await stage.store.prune(before=stage.now, limit=9)).nodes == 1
+@with_harness
+async def test_a_node_that_was_forgotten_is_gone_too(harness: Harness) -> None:
+    replica, operation = await provisioned(harness, 2)
+    node = await harness.node(operation.members[1].node_id)
+    await harness.store.apply(condemn(node, now=harness.now, reason=Reason.OPERATOR))
+    await harness.count(1, NodeState.TERMINATED)
+    await harness.pass_time(1.0)
+    assert (await harness.store.prune(before=harness.now, limit=9)).nodes == 1
     with pytest.raises(Gone, match="forgotten"):
         await execute(replica, operation)
 
 
-@staged
-async def test_a_provision_that_is_not_ready_takes_no_command(stage: Stage) -> None:
-    await stage.template()
-    stage.agents.usual = NEVER_BOOTS
-    replica = await stage.replica()
+@with_harness
+async def test_a_provision_that_is_not_ready_takes_no_command(harness: Harness) -> None:
+    await harness.template()
+    harness.agents.usual = NEVER_BOOTS
+    replica = await harness.replica()
     operation = await replica.provision(1)
     with pytest.raises(InvalidRequest, match="not ready yet"):
         await execute(replica, operation)
     await replica.cancel(operation.id)
-    await stage.ended(operation)
+    await harness.ended(operation)
     with pytest.raises(InvalidRequest, match="it has cancelled: it has no nodes"):
         await execute(replica, operation)
 
 
-@staged
-async def test_a_provision_that_is_being_handed_over_is_not_ready_yet(stage: Stage) -> None:
-    await stage.template()
-    replica, other = await stage.replica(), await stage.replica()
+@with_harness
+async def test_a_provision_that_is_being_handed_over_is_not_ready_yet(harness: Harness) -> None:
+    await harness.template()
+    replica, other = await harness.replica(), await harness.replica()
     refusals: list[str] = []
 
     async def too_early() -> None:
-        (node,) = await stage.nodes(NodeState.CREATED)
+        (node,) = await harness.nodes(NodeState.CREATED)
         assert node.operation_id is not None
-        operation = await stage.operation(node.operation_id)
+        operation = await harness.operation(node.operation_id)
         assert operation.committed
         with pytest.raises(InvalidRequest) as refusal:
             await execute(other, operation)
         refusals.append(refusal.value.rule)
 
-    replica.ambush.before("apply_all", too_early)
-    await stage.succeeded(await replica.provision(1))
+    replica.interceptor.before("apply_all", too_early)
+    await harness.succeeded(await replica.provision(1))
     assert refusals == ["its nodes are not ready yet: wait for it"]
 
 
-@staged
-async def test_only_provisions_take_commands(stage: Stage) -> None:
-    replica, operation = await provisioned(stage, 1)
-    release = await stage.succeeded(await replica.release(operation.id))
+@with_harness
+async def test_only_provisions_take_commands(harness: Harness) -> None:
+    replica, operation = await provisioned(harness, 1)
+    release = await harness.succeeded(await replica.release(operation.id))
     with pytest.raises(InvalidRequest, match="must be a provision or a run, not a release"):
         await execute(replica, release)
     with pytest.raises(NotFound):
         await replica.ask(replica.plane.command_desk.execute(OperationId("op-nobody"), MAKE))
 
 
-@staged
-async def test_a_node_that_keeps_moving_gets_its_command_all_the_same(stage: Stage) -> None:
-    replica, operation = await provisioned(stage, 1)
+@with_harness
+async def test_a_node_that_keeps_moving_gets_its_command_all_the_same(harness: Harness) -> None:
+    replica, operation = await provisioned(harness, 1)
 
     async def drain() -> None:
         await replica.plane.operator.drain(operation.members[0].node_id)
 
-    replica.ambush.before("commands.start", drain)
+    replica.interceptor.before("commands.start", drain)
     (made,) = await execute(replica, operation)
-    assert (await stage.store.commands.command(made.id)).state is not CommandState.LOST
-    assert (await stage.node(made.node_id)).drain
+    assert (await harness.store.commands.command(made.id)).state is not CommandState.LOST
+    assert (await harness.node(made.node_id)).drain
 
 
 # --- cancelling -------------------------------------------------------------------------------------------
 
 
-@staged
-async def test_a_cancelled_command_is_killed_by_its_node_and_others_are_not(stage: Stage) -> None:
-    replica, operation = await provisioned(stage, 2)
+@with_harness
+async def test_a_cancelled_command_is_killed_by_its_node_and_others_are_not(harness: Harness) -> None:
+    replica, operation = await provisioned(harness, 2)
     doomed, spared = await execute(replica, operation)
-    await stage.pass_time(1.0)
+    await harness.pass_time(1.0)
 
     asked = await replica.ask(replica.plane.command_desk.cancel(doomed.id))
-    assert asked.cancel_requested_at == stage.now
+    assert asked.cancel_requested_at == harness.now
 
     async def ended() -> bool:
-        return (await stage.store.commands.command(doomed.id)).ended
+        return (await harness.store.commands.command(doomed.id)).ended
 
-    await stage.until(ended, within=5.0)
-    killed = await stage.store.commands.command(doomed.id)
+    await harness.until(ended, within=5.0)
+    killed = await harness.store.commands.command(doomed.id)
     assert (killed.state, killed.signal) == (CommandState.EXITED, 9)
-    assert (await stage.store.commands.command(spared.id)).state is CommandState.RUNNING
-    assert (await stage.node(doomed.node_id)).state is NodeState.RUNNING
+    assert (await harness.store.commands.command(spared.id)).state is CommandState.RUNNING
+    assert (await harness.node(doomed.node_id)).state is NodeState.RUNNING
 
 
-@staged
-async def test_cancelling_again_or_after_the_end_changes_nothing(stage: Stage) -> None:
-    replica, operation = await provisioned(stage, 1, Manner(works=1.0))
+@with_harness
+async def test_cancelling_again_or_after_the_end_changes_nothing(harness: Harness) -> None:
+    replica, operation = await provisioned(harness, 1, Behaviour(works=1.0))
     (command,) = await execute(replica, operation)
-    await all_ended(stage)
-    ended = await stage.store.commands.command(command.id)
-    version = (await stage.node(command.node_id)).version
+    await all_ended(harness)
+    ended = await harness.store.commands.command(command.id)
+    version = (await harness.node(command.node_id)).version
     for _ in range(2):
         assert await replica.ask(replica.plane.command_desk.cancel(command.id)) == ended
-    assert (await stage.node(command.node_id)).version == version
+    assert (await harness.node(command.node_id)).version == version
     with pytest.raises(NotFound):
         await replica.ask(replica.plane.command_desk.cancel(CommandId("cmd-nobody")))
 
 
-@staged
-async def test_a_cancel_that_races_with_the_end_takes_the_end_as_it_is(stage: Stage) -> None:
-    replica, operation = await provisioned(stage, 1)
+@with_harness
+async def test_a_cancel_that_races_with_the_end_takes_the_end_as_it_is(harness: Harness) -> None:
+    replica, operation = await provisioned(harness, 1)
     (command,) = await execute(replica, operation)
-    await stage.pass_time(1.0)
+    await harness.pass_time(1.0)
 
     async def end() -> None:
-        await stage.enrolment.commands.state(command.node_id, command.id, CommandState.EXITED, 7)
+        await harness.enrolment.commands.state(command.node_id, command.id, CommandState.EXITED, 7)
 
-    replica.ambush.before("commands.write", end)
+    replica.interceptor.before("commands.write", end)
     after = await replica.ask(replica.plane.command_desk.cancel(command.id))
     assert (after.state, after.exit_code, after.cancel_requested_at) == (CommandState.EXITED, 7, None)
 
 
-@staged
-async def test_a_command_can_be_cancelled_though_its_node_has_left(stage: Stage) -> None:
-    replica, operation = await provisioned(stage, 1, Manner(works=None, detach=None))
+@with_harness
+async def test_a_command_can_be_cancelled_though_its_node_has_left(harness: Harness) -> None:
+    replica, operation = await provisioned(harness, 1, Behaviour(works=None, detach=None))
     (command,) = await execute(replica, operation)
     await replica.release(operation.id)
-    await stage.count(1, NodeState.RELEASING)
-    version = (await stage.node(command.node_id)).version
+    await harness.count(1, NodeState.RELEASING)
+    version = (await harness.node(command.node_id)).version
     asked = await replica.ask(replica.plane.command_desk.cancel(command.id))
     assert asked.cancel_requested_at is not None
-    assert (await stage.node(command.node_id)).version == version
+    assert (await harness.node(command.node_id)).version == version
 
 
 # --- secrets ----------------------------------------------------------------------------------------------
 
 
-@staged
-async def test_an_environment_is_in_no_event_whether_executed_or_run(stage: Stage) -> None:
-    replica, operation = await provisioned(stage, 1, Manner())
+@with_harness
+async def test_an_environment_is_in_no_event_whether_executed_or_run(harness: Harness) -> None:
+    replica, operation = await provisioned(harness, 1, Behaviour())
     secret = Execution(argv=("deploy",), env=(Variable(name="API_TOKEN", value="hunter2"),))
     (made,) = await execute(replica, operation, secret)
     assert made.environment["API_TOKEN"] == "hunter2"
-    await all_ended(stage)
-    told = repr(await stage.events())
+    await all_ended(harness)
+    told = repr(await harness.events())
     assert "hunter2" not in told and "API_TOKEN" not in told

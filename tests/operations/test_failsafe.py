@@ -15,8 +15,8 @@ from muster.domain.operation import Kind, Operation, Status, Step
 from muster.domain.reasons import Reason
 from muster.integrations.aks import decisions as clustering
 from muster.operations import provision, refill
-from tests.stage import NEVER_BOOTS, Manner, Replica, Stage, staged
-from tests.stage.azure import batch, cluster, create, delete, nothing_of_ours
+from tests.harness import NEVER_BOOTS, Behaviour, Harness, Replica, with_harness
+from tests.harness.azure import batch, cluster, create, delete, nothing_of_ours
 
 SECRET = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
 
@@ -29,13 +29,13 @@ SOON = 40.0
 """Five errors, and the pauses between them."""
 
 
-class Curse:
+class FailingCall:
     """Denies one kind of call to the first operation that makes it, and to nobody else."""
 
     def __init__(self, replica: Replica, verb: str, applies: Callable[..., bool] = lambda *_: True) -> None:
         self.victim: str | None = None
         self._applies = applies
-        replica.ambush.deny[verb] = self._denied
+        replica.interceptor.deny[verb] = self._denied
 
     def _denied(self, *args: Any, fence: Any = None, **_: Any) -> Exception | None:
         subject = args[0] if args else None
@@ -64,25 +64,25 @@ def _internal(verdict: Any) -> bool:
     return verdict is not None and verdict.reason is Reason.INTERNAL
 
 
-async def failed_by_it(stage: Stage, operation: Operation, within: float = SOON) -> Operation:
-    ended = await stage.ended(operation, within=within)
+async def failed_by_it(harness: Harness, operation: Operation, within: float = SOON) -> Operation:
+    ended = await harness.ended(operation, within=within)
     assert ended.status is Status.FAILED
     assert ended.verdict is not None
     assert ended.verdict.reason is Reason.INTERNAL, ended.verdict
     assert SECRET not in ended.verdict.message
-    logged = {getattr(record, "error_id", None) for record in stage.complaints}
+    logged = {getattr(record, "error_id", None) for record in harness.complaints}
     assert any(each is not None and each in ended.verdict.message for each in logged), "the log has its id"
-    stage.complaints.clear()
+    harness.complaints.clear()
     return ended
 
 
-async def all_room_is_there(stage: Stage, replica: Replica) -> None:
+async def all_room_is_there(harness: Harness, replica: Replica) -> None:
     """Somebody else gets as many nodes as there may be; then nothing is left."""
-    replica.ambush.deny.clear()
-    other = await stage.succeeded(await replica.provision(2, run="other", queue_timeout=900.0))
-    await stage.succeeded(await replica.release(other.id))
-    assert not await stage.nodes(*HOLDING)
-    await stage.nothing_is_left(idle=None)
+    replica.interceptor.deny.clear()
+    other = await harness.succeeded(await replica.provision(2, run="other", queue_timeout=900.0))
+    await harness.succeeded(await replica.release(other.id))
+    assert not await harness.nodes(*HOLDING)
+    await harness.nothing_is_left(idle=None)
 
 
 PLACES: dict[str, tuple[str, Callable[..., bool]]] = {
@@ -100,40 +100,40 @@ PLACES: dict[str, tuple[str, Callable[..., bool]]] = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-@staged
-async def test_an_error_that_stays_ends_a_provision_and_nobody_else(stage: Stage, place: str) -> None:
-    await stage.template(max_nodes=4)
-    await stage.warm(1)
-    replica = await stage.replica()
-    curse = Curse(replica, *PLACES[place])
+@with_harness
+async def test_an_error_that_stays_ends_a_provision_and_nobody_else(harness: Harness, place: str) -> None:
+    await harness.template(max_nodes=4)
+    await harness.warm(1)
+    replica = await harness.replica()
+    failing = FailingCall(replica, *PLACES[place])
     operation = await replica.provision(2)
-    await stage.until(_cursed(curse), within=SOON)
-    await stage.succeeded(await replica.provision(1, run="beside"))
+    await harness.until(_cursed(failing), within=SOON)
+    await harness.succeeded(await replica.provision(1, run="beside"))
 
-    ended = await failed_by_it(stage, operation)
+    ended = await failed_by_it(harness, operation)
 
-    assert curse.victim == operation.id
+    assert failing.victim == operation.id
     assert ended.queued_since is None
-    assert not [node for node in await stage.of(operation.id) if node.state in HOLDING]
-    await stage.until(lambda: _closed(stage, operation), within=900.0)
-    beside, *_ = [each for each in await stage.of_kind(Kind.PROVISION) if each.run == "beside"]
-    await stage.succeeded(await replica.release(beside.id))
-    stage.complaints.clear()
-    replica.ambush.deny.clear()
-    everything = await stage.succeeded(await replica.provision(4, run="all", queue_timeout=900.0))
-    await stage.succeeded(await replica.release(everything.id))
-    await stage.nothing_is_left(idle=None)
+    assert not [node for node in await harness.of(operation.id) if node.state in HOLDING]
+    await harness.until(lambda: _closed(harness, operation), within=900.0)
+    beside, *_ = [each for each in await harness.of_kind(Kind.PROVISION) if each.run == "beside"]
+    await harness.succeeded(await replica.release(beside.id))
+    harness.complaints.clear()
+    replica.interceptor.deny.clear()
+    everything = await harness.succeeded(await replica.provision(4, run="all", queue_timeout=900.0))
+    await harness.succeeded(await replica.release(everything.id))
+    await harness.nothing_is_left(idle=None)
 
 
-def _cursed(curse: Curse) -> Callable[[], Any]:
+def _cursed(failing: FailingCall) -> Callable[[], Any]:
     async def struck() -> bool:
-        return curse.victim is not None
+        return failing.victim is not None
 
     return struck
 
 
-async def _closed(stage: Stage, operation: Operation) -> bool:
-    return not any(launch.open for launch in await stage.launches(operation.id))
+async def _closed(harness: Harness, operation: Operation) -> bool:
+    return not any(launch.open for launch in await harness.launches(operation.id))
 
 
 STEPS: dict[str, tuple[str, Callable[..., bool]]] = {
@@ -145,171 +145,171 @@ STEPS: dict[str, tuple[str, Callable[..., bool]]] = {
 
 
 @pytest.mark.parametrize("which", STEPS)
-@staged
-async def test_an_error_in_each_step_of_a_rollback_ends_it_all_the_same(stage: Stage, which: str) -> None:
-    await stage.template(max_nodes=2)
-    await stage.warm(1)
-    stage.agents.script(NEVER_BOOTS)
-    replica = await stage.replica()
-    Curse(replica, *STEPS[which])
+@with_harness
+async def test_an_error_in_each_step_of_a_rollback_ends_it_all_the_same(harness: Harness, which: str) -> None:
+    await harness.template(max_nodes=2)
+    await harness.warm(1)
+    harness.agents.script(NEVER_BOOTS)
+    replica = await harness.replica()
+    FailingCall(replica, *STEPS[which])
 
-    ended = await failed_by_it(stage, await replica.provision(2, timeout=30.0), within=30.0 + SOON)
+    ended = await failed_by_it(harness, await replica.provision(2, timeout=30.0), within=30.0 + SOON)
 
     assert ended.ended_at is not None
     assert ended.ended_at - ended.created_at < 40.0, "past its deadline there is no time for many tries"
-    await all_room_is_there(stage, replica)
+    await all_room_is_there(harness, replica)
 
 
-@staged
-async def test_nodes_that_cannot_be_given_back_at_all_go_by_their_own_deadline(stage: Stage) -> None:
-    await stage.template(max_nodes=2)
-    await stage.warm(2)
-    replica = await stage.replica()
-    Curse(replica, "apply_all")
-    Curse(replica, "apply")
+@with_harness
+async def test_nodes_that_cannot_be_given_back_at_all_go_by_their_own_deadline(harness: Harness) -> None:
+    await harness.template(max_nodes=2)
+    await harness.warm(2)
+    replica = await harness.replica()
+    FailingCall(replica, "apply_all")
+    FailingCall(replica, "apply")
 
-    ended = await failed_by_it(stage, await replica.provision(2))
+    ended = await failed_by_it(harness, await replica.provision(2))
 
     assert ended.committed
-    assert len(await stage.nodes(NodeState.CLAIMED)) == 2
-    await stage.count(0, NodeState.CLAIMED, within=3600.0)
-    await all_room_is_there(stage, replica)
+    assert len(await harness.nodes(NodeState.CLAIMED)) == 2
+    await harness.count(0, NodeState.CLAIMED, within=3600.0)
+    await all_room_is_there(harness, replica)
 
 
-@staged
-async def test_the_head_of_a_queue_that_cannot_be_read_frees_its_place(stage: Stage) -> None:
-    await stage.template(max_nodes=1)
-    replica = await stage.replica()
-    first = await stage.succeeded(await replica.provision(1, run="first"))
+@with_harness
+async def test_the_head_of_a_queue_that_cannot_be_read_frees_its_place(harness: Harness) -> None:
+    await harness.template(max_nodes=1)
+    replica = await harness.replica()
+    first = await harness.succeeded(await replica.provision(1, run="first"))
     head = await replica.provision(1, run="head", queue_timeout=600.0)
-    await stage.pass_time(2.0)
+    await harness.pass_time(2.0)
     behind = await replica.provision(1, run="behind", queue_timeout=600.0)
-    await stage.pass_time(2.0)
-    replica.ambush.deny["view"] = lambda name: bug() if name == head.id else None
+    await harness.pass_time(2.0)
+    replica.interceptor.deny["view"] = lambda name: bug() if name == head.id else None
 
-    await stage.succeeded(await replica.release(first.id))
-    await failed_by_it(stage, head)
+    await harness.succeeded(await replica.release(first.id))
+    await failed_by_it(harness, head)
 
-    await stage.succeeded(behind)
+    await harness.succeeded(behind)
 
 
-@staged
-async def test_a_cancel_that_comes_meanwhile_takes_effect(stage: Stage, monkeypatch: Any) -> None:
-    await stage.template()
-    await stage.warm(1)
-    replica = await stage.replica()
+@with_harness
+async def test_a_cancel_that_comes_meanwhile_takes_effect(harness: Harness, monkeypatch: Any) -> None:
+    await harness.template()
+    await harness.warm(1)
+    replica = await harness.replica()
     monkeypatch.setattr(provision, "decide", _raising)
     operation = await replica.provision(1)
-    await stage.pass_time(3.0)
+    await harness.pass_time(3.0)
     await replica.cancel(operation.id)
 
-    ended = await stage.ended(operation, within=SOON)
+    ended = await harness.ended(operation, within=SOON)
 
     assert ended.status is Status.CANCELLED
     assert ended.verdict is not None
     assert "it was cancelled" in ended.verdict.message
-    assert stage.complaints
-    stage.complaints.clear()
-    await stage.nothing_is_left(idle=1)
+    assert harness.complaints
+    harness.complaints.clear()
+    await harness.nothing_is_left(idle=1)
 
 
-@staged
-async def test_errors_are_counted_across_a_takeover(stage: Stage, monkeypatch: Any) -> None:
-    await stage.template()
-    first = await stage.replica()
+@with_harness
+async def test_errors_are_counted_across_a_takeover(harness: Harness, monkeypatch: Any) -> None:
+    await harness.template()
+    first = await harness.replica()
     monkeypatch.setattr(provision, "decide", _raising)
     operation = await first.provision(1)
-    await stage.pass_time(2.0)
+    await harness.pass_time(2.0)
     first.life.kill()
-    counted = (await stage.operation(operation.id)).errors
-    assert 0 < counted < stage.settings.errors_most - 1
-    await stage.replica()
+    counted = (await harness.operation(operation.id)).errors
+    assert 0 < counted < harness.settings.errors_most - 1
+    await harness.replica()
 
-    await failed_by_it(stage, operation, within=stage.settings.lease + SOON)
+    await failed_by_it(harness, operation, within=harness.settings.lease + SOON)
 
-    told = [event.changes["errors"] for event in await stage.events(operation.id, "erred")]
-    assert told == list(range(1, stage.settings.errors_most))
-    assert await stage.events(operation.id, "taken_over")
+    told = [event.changes["errors"] for event in await harness.events(operation.id, "erred")]
+    assert told == list(range(1, harness.settings.errors_most))
+    assert await harness.events(operation.id, "taken_over")
 
 
-@staged
-async def test_an_operation_that_advances_again_has_no_errors(stage: Stage, monkeypatch: Any) -> None:
-    await stage.template()
-    replica = await stage.replica()
+@with_harness
+async def test_an_operation_that_advances_again_has_no_errors(harness: Harness, monkeypatch: Any) -> None:
+    await harness.template()
+    replica = await harness.replica()
     monkeypatch.setattr(provision, "decide", _raising)
     operation = await replica.provision(1)
-    await stage.pass_time(4.0)
-    assert (await stage.operation(operation.id)).errors
+    await harness.pass_time(4.0)
+    assert (await harness.operation(operation.id)).errors
     monkeypatch.setattr(provision, "decide", provision_decisions.decide)
 
-    assert (await stage.succeeded(operation)).errors == 0
-    assert stage.complaints
-    stage.complaints.clear()
+    assert (await harness.succeeded(operation)).errors == 0
+    assert harness.complaints
+    harness.complaints.clear()
 
 
-@staged
-async def test_what_its_driver_cannot_end_is_taken_from_it_and_ended(stage: Stage) -> None:
-    await stage.template(max_nodes=2)
-    await stage.warm(2)
-    sick, well = await stage.replica(), await stage.replica()
-    sick.ambush.deny["lease_duties"] = StoreUnavailable("not for this one")
+@with_harness
+async def test_what_its_driver_cannot_end_is_taken_from_it_and_ended(harness: Harness) -> None:
+    await harness.template(max_nodes=2)
+    await harness.warm(2)
+    sick, well = await harness.replica(), await harness.replica()
+    sick.interceptor.deny["lease_duties"] = StoreUnavailable("not for this one")
     operation = await sick.provision(2, timeout=30.0)
-    sick.ambush.deny["write_operation"] = bug()
-    await stage.pass_time(30.0 + OVERDUE_AFTER - 1.0)
-    assert not (await stage.operation(operation.id)).ended
+    sick.interceptor.deny["write_operation"] = bug()
+    await harness.pass_time(30.0 + OVERDUE_AFTER - 1.0)
+    assert not (await harness.operation(operation.id)).ended
 
-    ended = await stage.ended(operation, within=60.0)
+    ended = await harness.ended(operation, within=60.0)
 
     assert ended.verdict is not None
     assert ended.verdict.reason is Reason.INTERNAL
     assert "after its deadline" in ended.verdict.message
-    stage.complaints.clear()
-    await all_room_is_there(stage, well)
-    stage.complaints.clear()
+    harness.complaints.clear()
+    await all_room_is_there(harness, well)
+    harness.complaints.clear()
 
 
 # --- the other kinds --------------------------------------------------------------------------------------
 
 
-@staged
+@with_harness
 async def test_a_refill_that_cannot_go_on_ends_and_another_fills_the_pool(
-    stage: Stage, monkeypatch: Any
+    harness: Harness, monkeypatch: Any
 ) -> None:
-    await stage.template(min_idle=1, max_nodes=1)
+    await harness.template(min_idle=1, max_nodes=1)
     monkeypatch.setattr(refill, "decide", _raising)
-    await stage.replica()
+    await harness.replica()
 
     async def refilling_begins() -> bool:
-        return bool(await stage.of_kind(Kind.REFILL))
+        return bool(await harness.of_kind(Kind.REFILL))
 
-    await stage.until(refilling_begins)
-    (sick,) = await stage.of_kind(Kind.REFILL)
-    await failed_by_it(stage, sick)
+    await harness.until(refilling_begins)
+    (sick,) = await harness.of_kind(Kind.REFILL)
+    await failed_by_it(harness, sick)
 
     monkeypatch.setattr(refill, "decide", refill_decisions.decide)
-    await stage.count(1, NodeState.IDLE)
+    await harness.count(1, NodeState.IDLE)
 
 
-@staged
-async def test_a_release_that_cannot_go_on_throws_the_nodes_away(stage: Stage) -> None:
-    await stage.template(max_nodes=2)
-    replica = await stage.replica()
-    made = await stage.succeeded(await replica.provision(2))
-    Curse(replica, "apply_all")
+@with_harness
+async def test_a_release_that_cannot_go_on_throws_the_nodes_away(harness: Harness) -> None:
+    await harness.template(max_nodes=2)
+    replica = await harness.replica()
+    made = await harness.succeeded(await replica.provision(2))
+    FailingCall(replica, "apply_all")
 
-    await failed_by_it(stage, await replica.release(made.id))
+    await failed_by_it(harness, await replica.release(made.id))
 
-    await all_room_is_there(stage, replica)
+    await all_room_is_there(harness, replica)
 
 
 @pytest.mark.parametrize("at", [None, Status.SUCCEEDED], ids=["while it boots", "while it works"])
-@staged
+@with_harness
 async def test_a_run_that_cannot_go_on_gives_its_nodes_back(
-    stage: Stage, monkeypatch: Any, at: Status | None
+    harness: Harness, monkeypatch: Any, at: Status | None
 ) -> None:
-    await stage.template(max_nodes=2)
-    stage.agents.script(*[Manner(works=None) if at else NEVER_BOOTS] * 2)
-    replica = await stage.replica()
+    await harness.template(max_nodes=2)
+    harness.agents.script(*[Behaviour(works=None) if at else NEVER_BOOTS] * 2)
+    replica = await harness.replica()
 
     def decide(seen: run_decisions.Situation) -> run_decisions.Action:
         if seen.provision is not None and (at is None or seen.provision.status is at):
@@ -318,34 +318,34 @@ async def test_a_run_that_cannot_go_on_gives_its_nodes_back(
 
     running_decide = run_decisions.decide
     monkeypatch.setattr(run_decisions, "decide", decide)
-    await failed_by_it(stage, await replica.run(2), within=120.0)
+    await failed_by_it(harness, await replica.run(2), within=120.0)
 
     monkeypatch.setattr(run_decisions, "decide", running_decide)
-    await stage.nothing_is_left(idle=None)
-    await all_room_is_there(stage, replica)
+    await harness.nothing_is_left(idle=None)
+    await all_room_is_there(harness, replica)
 
 
-@staged
+@with_harness
 async def test_a_cluster_whose_work_cannot_go_on_is_left_as_failed_and_can_be_deleted(
-    stage: Stage, monkeypatch: Any
+    harness: Harness, monkeypatch: Any
 ) -> None:
-    await batch(stage)
-    replica = await stage.replica()
+    await batch(harness)
+    replica = await harness.replica()
     build, clear = clustering.build, clustering.clear
     monkeypatch.setattr(clustering, "build", _raising)
-    await failed_by_it(stage, await create(replica), within=600.0)
+    await failed_by_it(harness, await create(replica), within=600.0)
     monkeypatch.setattr(clustering, "build", build)
-    assert (await cluster(stage)).state is ClusterState.FAILED
+    assert (await cluster(harness)).state is ClusterState.FAILED
 
     monkeypatch.setattr(clustering, "clear", _raising)
-    await failed_by_it(stage, await delete(replica), within=600.0)
+    await failed_by_it(harness, await delete(replica), within=600.0)
     monkeypatch.setattr(clustering, "clear", clear)
-    left = await cluster(stage)
+    left = await cluster(harness)
     assert (left.state, left.reason) == (ClusterState.FAILED, Reason.INTERNAL)
     assert "delete the cluster again" in left.detail
 
-    await stage.succeeded(await delete(replica))
-    nothing_of_ours(stage)
+    await harness.succeeded(await delete(replica))
+    nothing_of_ours(harness)
 
 
 def _raising(*_: Any) -> Any:

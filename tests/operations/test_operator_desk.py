@@ -12,7 +12,15 @@ from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.reasons import Reason
 from muster.operations.operator_desk import OperatorDesk
-from tests.stage import NEVER_ATTACHES, NEVER_BOOTS, NEVER_DETACHES, Manner, Replica, Stage, staged
+from tests.harness import (
+    NEVER_ATTACHES,
+    NEVER_BOOTS,
+    NEVER_DETACHES,
+    Behaviour,
+    Harness,
+    Replica,
+    with_harness,
+)
 
 PAUSED = "paused by an operator"
 
@@ -24,50 +32,50 @@ async def why(replica: Replica, operation: Operation) -> str:
 # --- terminate --------------------------------------------------------------------------------------------
 
 
-async def in_state(stage: Stage, state: NodeState) -> Node:
+async def in_state(harness: Harness, state: NodeState) -> Node:
     """A node that will stay in that state for a while; no replica works on it."""
-    await stage.template(rescue_window=500.0)
+    await harness.template(rescue_window=500.0)
     if state is NodeState.IDLE:
-        (node,) = await stage.warm(1)
+        (node,) = await harness.warm(1)
         return node
-    replica = await stage.replica()
+    replica = await harness.replica()
     match state:
         case NodeState.CREATED | NodeState.TERMINATED:
-            stage.agents.usual = NEVER_BOOTS
+            harness.agents.usual = NEVER_BOOTS
         case NodeState.FAILED:
-            stage.agents.usual = Manner(fails="exit 1")
+            harness.agents.usual = Behaviour(fails="exit 1")
             # Once what is known of its failure is collected, it is let go.
-            replica.ambush.deny["undiagnosed"] = StoreUnavailable("not now")
+            replica.interceptor.deny["undiagnosed"] = StoreUnavailable("not now")
         case NodeState.CLAIMED:
-            stage.agents.usual = NEVER_ATTACHES
-            await stage.warm(1)
+            harness.agents.usual = NEVER_ATTACHES
+            await harness.warm(1)
         case NodeState.RELEASING:
-            stage.agents.usual = NEVER_DETACHES
+            harness.agents.usual = NEVER_DETACHES
         case NodeState.TERMINATING:
-            stage.agents.usual = NEVER_BOOTS
-            replica.ambush.deny["provider.terminate"] = Uncertain("not now")
+            harness.agents.usual = NEVER_BOOTS
+            replica.interceptor.deny["provider.terminate"] = Uncertain("not now")
         case _:
             pass
     operation = await replica.provision(1)
-    await stage.pass_time(5.0)
+    await harness.pass_time(5.0)
     if state is NodeState.RELEASING:
         await replica.release(operation.id)
-        await stage.pass_time(5.0)
+        await harness.pass_time(5.0)
     if state in (NodeState.TERMINATING, NodeState.TERMINATED):
         await replica.cancel(operation.id)
-        await stage.pass_time(60.0 if state is NodeState.TERMINATED else 1.0)
+        await harness.pass_time(60.0 if state is NodeState.TERMINATED else 1.0)
     replica.life.kill()
-    (node,) = [each for each in await stage.nodes() if each.state is state]
+    (node,) = [each for each in await harness.nodes() if each.state is state]
     return node
 
 
 @pytest.mark.parametrize("state", NodeState)
-@staged
+@with_harness
 async def test_a_node_in_any_state_is_on_its_way_out_after_a_terminate(
-    stage: Stage, state: NodeState
+    harness: Harness, state: NodeState
 ) -> None:
-    node = await in_state(stage, state)
-    desk = OperatorDesk(stage.ports)
+    node = await in_state(harness, state)
+    desk = OperatorDesk(harness.ports)
 
     after = await desk.terminate(node.id)
 
@@ -77,61 +85,61 @@ async def test_a_node_in_any_state_is_on_its_way_out_after_a_terminate(
         assert (after.state, after.reason) == (NodeState.TERMINATING, Reason.OPERATOR)
         assert after.version == node.version + 1
     assert await desk.terminate(node.id) == after
-    assert await stage.node(node.id) == after
-    await stage.replica()
-    await stage.nothing_is_left()
+    assert await harness.node(node.id) == after
+    await harness.replica()
+    await harness.nothing_is_left()
 
 
-@staged
-async def test_a_terminated_node_fails_the_provision_that_waited_for_it(stage: Stage) -> None:
-    await stage.template()
-    stage.agents.usual = NEVER_BOOTS
-    replica = await stage.replica()
+@with_harness
+async def test_a_terminated_node_fails_the_provision_that_waited_for_it(harness: Harness) -> None:
+    await harness.template()
+    harness.agents.usual = NEVER_BOOTS
+    replica = await harness.replica()
     operation = await replica.provision(2)
-    (one, _) = await stage.count(2, NodeState.CREATED)
+    (one, _) = await harness.count(2, NodeState.CREATED)
     await replica.ask(replica.plane.operator.terminate(one.id))
-    ended = await stage.ended(operation, within=60.0)
+    ended = await harness.ended(operation, within=60.0)
     assert ended.verdict is not None and ended.verdict.reason is Reason.OPERATOR
-    await stage.nothing_is_left()
+    await harness.nothing_is_left()
 
 
-@staged
-async def test_nobody_can_take_a_node_out_of_a_committed_provision_before_it_runs(stage: Stage) -> None:
-    await stage.template()
-    replica = await stage.replica()
+@with_harness
+async def test_nobody_can_take_a_node_out_of_a_committed_provision_before_it_runs(harness: Harness) -> None:
+    await harness.template()
+    replica = await harness.replica()
     refused: list[str] = []
 
     async def terminate() -> None:
-        (node,) = await stage.nodes(NodeState.CREATED)
+        (node,) = await harness.nodes(NodeState.CREATED)
         with pytest.raises(Conflict, match="just committed"):
-            await OperatorDesk(stage.ports).terminate(node.id)
+            await OperatorDesk(harness.ports).terminate(node.id)
         refused.append(node.id)
 
-    replica.ambush.before("apply_all", terminate)
-    operation = await stage.succeeded(await replica.provision(1))
+    replica.interceptor.before("apply_all", terminate)
+    operation = await harness.succeeded(await replica.provision(1))
     assert refused == [member.node_id for member in operation.members]
-    assert (await stage.node(operation.members[0].node_id)).state is NodeState.RUNNING
+    assert (await harness.node(operation.members[0].node_id)).state is NodeState.RUNNING
 
 
-@staged
-async def test_an_unknown_node_is_not_found(stage: Stage) -> None:
-    desk = OperatorDesk(stage.ports)
+@with_harness
+async def test_an_unknown_node_is_not_found(harness: Harness) -> None:
+    desk = OperatorDesk(harness.ports)
     for act in (desk.terminate, desk.drain):
         with pytest.raises(NotFound):
             await act(NodeId("node-nobody"))
 
 
-@staged
-async def test_a_node_that_moves_meanwhile_is_judged_again(stage: Stage) -> None:
-    await stage.template()
-    replica = await stage.replica()
-    operation = await stage.succeeded(await replica.provision(1))
+@with_harness
+async def test_a_node_that_moves_meanwhile_is_judged_again(harness: Harness) -> None:
+    await harness.template()
+    replica = await harness.replica()
+    operation = await harness.succeeded(await replica.provision(1))
     node_id = operation.members[0].node_id
 
     async def move() -> None:
-        await stage.store.apply(nodes.drained(await stage.node(node_id), now=stage.now))
+        await harness.store.apply(nodes.drained(await harness.node(node_id), now=harness.now))
 
-    replica.ambush.before("apply", move)
+    replica.interceptor.before("apply", move)
     after = await replica.ask(replica.plane.operator.terminate(node_id))
     assert (after.state, after.drain) == (NodeState.TERMINATING, True)
 
@@ -139,43 +147,43 @@ async def test_a_node_that_moves_meanwhile_is_judged_again(stage: Stage) -> None
 # --- drain ------------------------------------------------------------------------------------------------
 
 
-@staged
-async def test_a_drained_idle_node_is_never_claimed_and_condemned_by_the_pool(stage: Stage) -> None:
-    await stage.template()
-    drained, kept = await stage.warm(2)
-    await OperatorDesk(stage.ports).drain(drained.id)
-    replica = await stage.replica()
+@with_harness
+async def test_a_drained_idle_node_is_never_claimed_and_condemned_by_the_pool(harness: Harness) -> None:
+    await harness.template()
+    drained, kept = await harness.warm(2)
+    await OperatorDesk(harness.ports).drain(drained.id)
+    replica = await harness.replica()
 
-    operation = await stage.succeeded(await replica.provision(1))
+    operation = await harness.succeeded(await replica.provision(1))
     assert [member.node_id for member in operation.members] == [kept.id]
 
-    await stage.count(1, NodeState.TERMINATED)
-    gone = await stage.node(drained.id)
+    await harness.count(1, NodeState.TERMINATED)
+    gone = await harness.node(drained.id)
     assert (gone.state, gone.reason) == (NodeState.TERMINATED, Reason.OPERATOR)
 
 
-@staged
-async def test_a_drained_running_node_runs_on_and_is_condemned_on_its_release(stage: Stage) -> None:
-    await stage.template()
-    replica = await stage.replica()
-    operation = await stage.succeeded(await replica.provision(2))
+@with_harness
+async def test_a_drained_running_node_runs_on_and_is_condemned_on_its_release(harness: Harness) -> None:
+    await harness.template()
+    replica = await harness.replica()
+    operation = await harness.succeeded(await replica.provision(2))
     drained, kept = (member.node_id for member in operation.members)
     await replica.ask(replica.plane.operator.drain(drained))
-    await stage.pass_time(60.0)
-    assert (await stage.node(drained)).state is NodeState.RUNNING
+    await harness.pass_time(60.0)
+    assert (await harness.node(drained)).state is NodeState.RUNNING
 
-    await stage.succeeded(await replica.release(operation.id))
+    await harness.succeeded(await replica.release(operation.id))
 
-    assert (await stage.node(kept)).state is NodeState.IDLE
-    await stage.nothing_is_left(idle=1)
-    assert (await stage.node(drained)).reason is Reason.OPERATOR
+    assert (await harness.node(kept)).state is NodeState.IDLE
+    await harness.nothing_is_left(idle=1)
+    assert (await harness.node(drained)).reason is Reason.OPERATOR
 
 
-@staged
-async def test_draining_twice_or_what_is_on_its_way_out_changes_nothing(stage: Stage) -> None:
-    await stage.template()
-    one, other = await stage.warm(2)
-    desk = OperatorDesk(stage.ports)
+@with_harness
+async def test_draining_twice_or_what_is_on_its_way_out_changes_nothing(harness: Harness) -> None:
+    await harness.template()
+    one, other = await harness.warm(2)
+    desk = OperatorDesk(harness.ports)
     drained = await desk.drain(one.id)
     assert drained.drain and drained.version == one.version + 1
     assert await desk.drain(one.id) == drained
@@ -186,14 +194,14 @@ async def test_draining_twice_or_what_is_on_its_way_out_changes_nothing(stage: S
 # --- extend -----------------------------------------------------------------------------------------------
 
 
-@staged
-async def test_extending_gives_every_running_node_more_time_from_its_deadline_on(stage: Stage) -> None:
-    await stage.template(max_runtime=100.0)
-    replica = await stage.replica()
-    operation = await stage.succeeded(await replica.provision(3))
+@with_harness
+async def test_extending_gives_every_running_node_more_time_from_its_deadline_on(harness: Harness) -> None:
+    await harness.template(max_runtime=100.0)
+    replica = await harness.replica()
+    operation = await harness.succeeded(await replica.provision(3))
     lost = operation.members[2].node_id
     await replica.ask(replica.plane.operator.terminate(lost))
-    before = {node.id: node for node in await stage.of(operation.id)}
+    before = {node.id: node for node in await harness.of(operation.id)}
 
     extended = await replica.ask(replica.plane.operator.extend(operation.id, 50.0))
 
@@ -202,34 +210,34 @@ async def test_extending_gives_every_running_node_more_time_from_its_deadline_on
         was = before[node.id].deadline_at
         assert was is not None
         assert (node.deadline_at, node.deadline_source) == (was + 50.0, "operator")
-    await stage.pass_time(130.0)
-    assert len(await stage.nodes(NodeState.RUNNING)) == 2
-    await stage.nothing_is_left()
+    await harness.pass_time(130.0)
+    assert len(await harness.nodes(NodeState.RUNNING)) == 2
+    await harness.nothing_is_left()
 
 
 @pytest.mark.parametrize("seconds", [0.0, -5.0, float("nan"), float("inf"), True, "60"])
-@staged
-async def test_extending_by_no_time_is_refused(stage: Stage, seconds: Any) -> None:
-    await stage.template()
-    replica = await stage.replica()
-    operation = await stage.succeeded(await replica.provision(1))
-    (node,) = await stage.nodes(NodeState.RUNNING)
+@with_harness
+async def test_extending_by_no_time_is_refused(harness: Harness, seconds: Any) -> None:
+    await harness.template()
+    replica = await harness.replica()
+    operation = await harness.succeeded(await replica.provision(1))
+    (node,) = await harness.nodes(NodeState.RUNNING)
     with pytest.raises(InvalidRequest, match="by"):
         await replica.ask(replica.plane.operator.extend(operation.id, seconds))
-    assert await stage.node(node.id) == node
+    assert await harness.node(node.id) == node
 
 
-@staged
-async def test_only_a_provision_with_running_nodes_can_be_extended(stage: Stage) -> None:
-    await stage.template()
-    replica = await stage.replica()
-    stage.agents.script(Manner(boot=50.0))
+@with_harness
+async def test_only_a_provision_with_running_nodes_can_be_extended(harness: Harness) -> None:
+    await harness.template()
+    replica = await harness.replica()
+    harness.agents.script(Behaviour(boot=50.0))
     booting = await replica.provision(1)
-    await stage.pass_time(5.0)
+    await harness.pass_time(5.0)
     with pytest.raises(InvalidRequest, match="no running nodes"):
         await replica.ask(replica.plane.operator.extend(booting.id, 60.0))
-    operation = await stage.succeeded(booting)
-    release = await stage.succeeded(await replica.release(operation.id))
+    operation = await harness.succeeded(booting)
+    release = await harness.succeeded(await replica.release(operation.id))
     with pytest.raises(InvalidRequest, match="no running nodes"):
         await replica.ask(replica.plane.operator.extend(operation.id, 60.0))
     with pytest.raises(InvalidRequest, match="must be a provision"):
@@ -238,173 +246,175 @@ async def test_only_a_provision_with_running_nodes_can_be_extended(stage: Stage)
         await replica.ask(replica.plane.operator.extend(OperationId("op-nobody"), 60.0))
 
 
-@staged
-async def test_a_node_past_its_deadline_gets_no_more_time(stage: Stage) -> None:
-    await stage.template(max_runtime=100.0)
-    replica = await stage.replica()
-    operation = await stage.succeeded(await replica.provision(1))
+@with_harness
+async def test_a_node_past_its_deadline_gets_no_more_time(harness: Harness) -> None:
+    await harness.template(max_runtime=100.0)
+    replica = await harness.replica()
+    operation = await harness.succeeded(await replica.provision(1))
     replica.life.kill()  # so that no sweep has judged it yet
-    await stage.pass_time(100.0)
-    (node,) = await stage.nodes(NodeState.RUNNING)
-    assert node.deadline_at is not None and node.deadline_at <= stage.now
+    await harness.pass_time(100.0)
+    (node,) = await harness.nodes(NodeState.RUNNING)
+    assert node.deadline_at is not None and node.deadline_at <= harness.now
     with pytest.raises(InvalidRequest, match="no running nodes"):
-        await OperatorDesk(stage.ports).extend(operation.id, 600.0)
-    assert await stage.node(node.id) == node
+        await OperatorDesk(harness.ports).extend(operation.id, 600.0)
+    assert await harness.node(node.id) == node
 
 
 # --- pause ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("template", ["ci", None])
-@staged
-async def test_a_pause_holds_provisions_and_a_resume_lets_them_go(stage: Stage, template: str | None) -> None:
-    await stage.template()
-    warm = await stage.warm(1)
-    replica = await stage.replica()
+@with_harness
+async def test_a_pause_holds_provisions_and_a_resume_lets_them_go(
+    harness: Harness, template: str | None
+) -> None:
+    await harness.template()
+    warm = await harness.warm(1)
+    replica = await harness.replica()
     await replica.ask(replica.plane.operator.pause(template))
 
     operation = await replica.provision(2)
-    await stage.pass_time(62.0)  # between two looks
+    await harness.pass_time(62.0)  # between two looks
 
-    assert not (await stage.operation(operation.id)).ended
-    assert len(stage.cloud.boxes) == 1
-    assert (await stage.node(warm[0].id)).state is NodeState.IDLE
+    assert not (await harness.operation(operation.id)).ended
+    assert len(harness.cloud.boxes) == 1
+    assert (await harness.node(warm[0].id)).state is NodeState.IDLE
 
     await replica.ask(replica.plane.operator.resume(template))
-    began = stage.now
-    await stage.succeeded(operation)
-    assert stage.now - began < 1.0, "it was woken"
+    began = harness.now
+    await harness.succeeded(operation)
+    assert harness.now - began < 1.0, "it was woken"
 
 
-@staged
-async def test_a_paused_provision_says_so_wherever_it_is_asked(stage: Stage) -> None:
-    await stage.template()
-    replica = await stage.replica()
+@with_harness
+async def test_a_paused_provision_says_so_wherever_it_is_asked(harness: Harness) -> None:
+    await harness.template()
+    replica = await harness.replica()
     await replica.ask(replica.plane.operator.pause("ci"))
     operation = await replica.provision(2)
     run = await replica.run(1, run="run-2")
     assert await why(replica, operation) == f"{PAUSED}: waiting for 2 of 2 nodes"
-    await stage.pass_time(2.0)
+    await harness.pass_time(2.0)
 
-    shown = (await stage.operation(operation.id)).progress
+    shown = (await harness.operation(operation.id)).progress
     assert shown is not None and shown.message == f"{PAUSED}: waiting for 2 of 2 nodes"
-    await stage.pass_time(10.0)
+    await harness.pass_time(10.0)
     assert await why(replica, run) == f"{PAUSED}: waiting for 1 of 1 node"
 
     await replica.ask(replica.plane.operator.resume("ci"))
     for each in (operation, run):
-        ended = await stage.succeeded(each)
+        ended = await harness.succeeded(each)
         assert PAUSED not in await why(replica, ended)
 
 
-@staged
-async def test_a_pause_of_one_template_holds_no_other(stage: Stage) -> None:
-    await stage.template()
-    await stage.template("web")
-    replica = await stage.replica()
+@with_harness
+async def test_a_pause_of_one_template_holds_no_other(harness: Harness) -> None:
+    await harness.template()
+    await harness.template("web")
+    replica = await harness.replica()
     await replica.ask(replica.plane.operator.pause("web"))
-    await stage.succeeded(await replica.provision(1))
+    await harness.succeeded(await replica.provision(1))
     held = await replica.provision(1, template="web", run="run-2")
-    await stage.pass_time(30.0)
-    assert not (await stage.operation(held.id)).ended
+    await harness.pass_time(30.0)
+    assert not (await harness.operation(held.id)).ended
     await replica.cancel(held.id)
-    assert (await stage.ended(held)).status is Status.CANCELLED
+    assert (await harness.ended(held)).status is Status.CANCELLED
 
 
-@staged
-async def test_what_is_under_way_goes_on_in_spite_of_a_pause(stage: Stage) -> None:
-    await stage.template()
-    stage.agents.usual = Manner(boot=60.0)
-    replica = await stage.replica()
+@with_harness
+async def test_what_is_under_way_goes_on_in_spite_of_a_pause(harness: Harness) -> None:
+    await harness.template()
+    harness.agents.usual = Behaviour(boot=60.0)
+    replica = await harness.replica()
     operation = await replica.provision(2)
-    await stage.count(2, NodeState.CREATED)
+    await harness.count(2, NodeState.CREATED)
     await replica.ask(replica.plane.operator.pause(None))
     assert PAUSED not in await why(replica, operation)
-    await stage.succeeded(operation)
-    await stage.succeeded(await replica.release(operation.id))
+    await harness.succeeded(operation)
+    await harness.succeeded(await replica.release(operation.id))
 
 
-@staged
-async def test_the_deadline_ends_a_paused_provision(stage: Stage) -> None:
-    await stage.template()
-    replica = await stage.replica()
+@with_harness
+async def test_the_deadline_ends_a_paused_provision(harness: Harness) -> None:
+    await harness.template()
+    replica = await harness.replica()
     await replica.ask(replica.plane.operator.pause("ci"))
-    operation = await stage.ended(await replica.provision(1, timeout=40.0))
+    operation = await harness.ended(await replica.provision(1, timeout=40.0))
     assert operation.status is Status.FAILED
     assert operation.verdict is not None
     assert operation.verdict.reason is Reason.DEADLINE_EXCEEDED
     assert PAUSED in operation.verdict.message
     assert operation.ended_at is not None
     assert 40.0 <= operation.ended_at - operation.created_at < 41.0
-    assert stage.cloud.boxes == {}
+    assert harness.cloud.boxes == {}
 
 
-@staged
-async def test_a_replacement_is_held_too_and_what_is_held_already_is_kept(stage: Stage) -> None:
-    await stage.template(replacements=1)
-    stage.agents.script(Manner(), Manner(boot=10.0, fails="exit 1"))
-    replica = await stage.replica()
+@with_harness
+async def test_a_replacement_is_held_too_and_what_is_held_already_is_kept(harness: Harness) -> None:
+    await harness.template(replacements=1)
+    harness.agents.script(Behaviour(), Behaviour(boot=10.0, fails="exit 1"))
+    replica = await harness.replica()
     operation = await replica.provision(2)
-    await stage.pass_time(5.0)
+    await harness.pass_time(5.0)
     await replica.ask(replica.plane.operator.pause("ci"))
-    await stage.pass_time(60.0)
+    await harness.pass_time(60.0)
     assert await why(replica, operation) == f"{PAUSED}: waiting for 1 of 2 nodes"
-    assert len(stage.cloud.boxes) == 2
+    assert len(harness.cloud.boxes) == 2
     await replica.ask(replica.plane.operator.resume("ci"))
-    await stage.succeeded(operation)
+    await harness.succeeded(operation)
 
 
-@staged
-async def test_a_pause_holds_refills_and_a_resume_lets_them_go(stage: Stage) -> None:
-    await stage.template(min_idle=2)
-    await OperatorDesk(stage.ports).pause("ci")
-    replica = await stage.replica()
-    await stage.pass_time(60.0)
-    assert await stage.of_kind(Kind.REFILL) == []
+@with_harness
+async def test_a_pause_holds_refills_and_a_resume_lets_them_go(harness: Harness) -> None:
+    await harness.template(min_idle=2)
+    await OperatorDesk(harness.ports).pause("ci")
+    replica = await harness.replica()
+    await harness.pass_time(60.0)
+    assert await harness.of_kind(Kind.REFILL) == []
     await replica.ask(replica.plane.operator.resume("ci"))
-    await stage.count(2, NodeState.IDLE, within=30.0)
+    await harness.count(2, NodeState.IDLE, within=30.0)
 
 
-@staged
-async def test_a_refill_that_was_accepted_before_the_pause_launches_nothing(stage: Stage) -> None:
-    await stage.template(min_idle=2)
-    replica = await stage.replica()
+@with_harness
+async def test_a_refill_that_was_accepted_before_the_pause_launches_nothing(harness: Harness) -> None:
+    await harness.template(min_idle=2)
+    replica = await harness.replica()
 
     async def pause() -> None:
-        await OperatorDesk(stage.ports).pause(None)
+        await OperatorDesk(harness.ports).pause(None)
 
-    replica.ambush.before("submit", pause)
-    await stage.pass_time(60.0)
-    (refill,) = await stage.of_kind(Kind.REFILL)
+    replica.interceptor.before("submit", pause)
+    await harness.pass_time(60.0)
+    (refill,) = await harness.of_kind(Kind.REFILL)
     assert not refill.ended
     assert refill.progress is not None and refill.progress.message == PAUSED
-    assert stage.cloud.boxes == {}
+    assert harness.cloud.boxes == {}
     await replica.ask(replica.plane.operator.resume(None))
-    await stage.count(2, NodeState.IDLE, within=30.0)
+    await harness.count(2, NodeState.IDLE, within=30.0)
 
 
-@staged
-async def test_a_refill_that_stays_paused_ends_at_its_deadline(stage: Stage) -> None:
-    await stage.template(min_idle=1)
-    replica = await stage.replica()
+@with_harness
+async def test_a_refill_that_stays_paused_ends_at_its_deadline(harness: Harness) -> None:
+    await harness.template(min_idle=1)
+    replica = await harness.replica()
 
     async def pause() -> None:
-        await OperatorDesk(stage.ports).pause(None)
+        await OperatorDesk(harness.ports).pause(None)
 
-    replica.ambush.before("submit", pause)
-    await stage.pass_time(30.0)
-    (refill,) = await stage.of_kind(Kind.REFILL)
-    ended = await stage.ended(refill)
+    replica.interceptor.before("submit", pause)
+    await harness.pass_time(30.0)
+    (refill,) = await harness.of_kind(Kind.REFILL)
+    ended = await harness.ended(refill)
     assert ended.verdict is not None and ended.verdict.reason is Reason.DEADLINE_EXCEEDED
-    assert stage.cloud.boxes == {}
+    assert harness.cloud.boxes == {}
 
 
-@staged
-async def test_only_a_known_template_can_be_paused(stage: Stage) -> None:
-    desk = OperatorDesk(stage.ports)
+@with_harness
+async def test_only_a_known_template_can_be_paused(harness: Harness) -> None:
+    desk = OperatorDesk(harness.ports)
     for name in ("nobody", ""):
         with pytest.raises(NotFound):
             await desk.pause(name)
         with pytest.raises(NotFound):
             await desk.resume(name)
-    assert list(await stage.store.access.pauses()) == []
+    assert list(await harness.store.access.pauses()) == []

@@ -6,7 +6,7 @@ from muster.domain.errors import StoreUnavailable
 from muster.single_flight import SingleFlight
 
 
-class HandClock:
+class ManualClock:
     def __init__(self) -> None:
         self.time = 100.0
 
@@ -17,7 +17,7 @@ class HandClock:
         self.time += seconds
 
 
-class Oracle:
+class CountedSource:
     """Counts how often it is asked. While `gate` is closed, it thinks."""
 
     def __init__(self) -> None:
@@ -38,67 +38,67 @@ KEEP = 5.0
 
 
 async def test_those_who_ask_together_share_one_search() -> None:
-    shared, oracle = SingleFlight[str, int](HandClock(), keep=KEEP), Oracle()
-    oracle.gate.clear()
-    asking = [asyncio.create_task(shared.get("a", oracle.find)) for _ in range(20)]
+    shared, source = SingleFlight[str, int](ManualClock(), keep=KEEP), CountedSource()
+    source.gate.clear()
+    asking = [asyncio.create_task(shared.get("a", source.find)) for _ in range(20)]
     await asyncio.sleep(0)
-    oracle.gate.set()
+    source.gate.set()
     assert await asyncio.gather(*asking) == [1] * 20
 
 
 @pytest.mark.parametrize(("passed", "again"), [(KEEP - 0.001, 1), (KEEP, 2), (KEEP + 0.001, 2), (-1.0, 2)])
 async def test_an_answer_is_kept_for_its_time_and_no_longer(passed: float, again: int) -> None:
-    clock, oracle = HandClock(), Oracle()
+    clock, source = ManualClock(), CountedSource()
     shared = SingleFlight[str, int](clock, keep=KEEP)
-    assert await shared.get("a", oracle.find) == 1
+    assert await shared.get("a", source.find) == 1
     clock.time += passed
-    assert await shared.get("a", oracle.find) == again
+    assert await shared.get("a", source.find) == again
 
 
 async def test_another_key_is_another_question() -> None:
-    shared, oracle = SingleFlight[str, int](HandClock(), keep=KEEP), Oracle()
-    assert [await shared.get(key, oracle.find) for key in ("a", "b", "a")] == [1, 2, 1]
+    shared, source = SingleFlight[str, int](ManualClock(), keep=KEEP), CountedSource()
+    assert [await shared.get(key, source.find) for key in ("a", "b", "a")] == [1, 2, 1]
 
 
 async def test_an_error_is_not_kept() -> None:
-    shared, oracle = SingleFlight[str, int](HandClock(), keep=KEEP), Oracle()
-    oracle.broken = True
+    shared, source = SingleFlight[str, int](ManualClock(), keep=KEEP), CountedSource()
+    source.broken = True
     with pytest.raises(StoreUnavailable):
-        await shared.get("a", oracle.find)
-    oracle.broken = False
-    assert await shared.get("a", oracle.find) == 2
+        await shared.get("a", source.find)
+    source.broken = False
+    assert await shared.get("a", source.find) == 2
 
 
 async def test_a_caller_who_leaves_takes_nothing_away_from_the_others() -> None:
-    shared, oracle = SingleFlight[str, int](HandClock(), keep=KEEP), Oracle()
-    oracle.gate.clear()
-    leaving, staying = (asyncio.create_task(shared.get("a", oracle.find)) for _ in range(2))
+    shared, source = SingleFlight[str, int](ManualClock(), keep=KEEP), CountedSource()
+    source.gate.clear()
+    leaving, staying = (asyncio.create_task(shared.get("a", source.find)) for _ in range(2))
     await asyncio.sleep(0)
     leaving.cancel()
-    oracle.gate.set()
+    source.gate.set()
     assert await staying == 1
-    assert oracle.asked == 1
+    assert source.asked == 1
 
 
 async def test_answers_that_nobody_asks_for_again_are_dropped() -> None:
-    clock, oracle = HandClock(), Oracle()
+    clock, source = ManualClock(), CountedSource()
     shared = SingleFlight[str, int](clock, keep=KEEP)
     for number in range(100):
-        await shared.get(f"key-{number}", oracle.find)
+        await shared.get(f"key-{number}", source.find)
         clock.time += 1.0
     assert len(shared._answers) <= KEEP + 1
 
 
 async def test_who_asks_for_a_later_answer_gets_one_that_began_after_the_call() -> None:
-    shared, oracle = SingleFlight[str, int](), Oracle()
-    oracle.gate.clear()
-    first = asyncio.create_task(shared.get_later("a", oracle.find))
+    shared, source = SingleFlight[str, int](), CountedSource()
+    source.gate.clear()
+    first = asyncio.create_task(shared.get_later("a", source.find))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert oracle.asked == 1
-    later = [asyncio.create_task(shared.get_later("a", oracle.find)) for _ in range(3)]
+    assert source.asked == 1
+    later = [asyncio.create_task(shared.get_later("a", source.find)) for _ in range(3)]
     await asyncio.sleep(0)
-    oracle.gate.set()
+    source.gate.set()
     assert await first == 1
     assert await asyncio.gather(*later) == [2, 2, 2]
     assert not shared._waiting

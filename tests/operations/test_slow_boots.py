@@ -22,11 +22,11 @@ from muster.operations.boot_history import REMEMBER_FEW
 from muster.operations.evidence import evidence
 from muster.operations.watch import WatchTracker
 from muster.ports.store import Beat
-from tests.stage import NEVER_BOOTS, Manner, Replica, Stage, staged
-from tests.stage.ambush import Ambush, watched_store
+from tests.harness import NEVER_BOOTS, Behaviour, Harness, Replica, with_harness
+from tests.harness.interceptor import CallInterceptor, watched_store
 
 SWEEP = 10.0
-SEED = Manner(
+SEED = Behaviour(
     boot=423.0,
     steps=((42.0, ""),),
     # The script runs for 381 s and names no step: 107 s of it a silent download, the rest at work.
@@ -34,33 +34,33 @@ SEED = Manner(
 )
 
 
-async def asked(stage: Stage, *manners: Manner, **fields: Any) -> tuple[Replica, Operation, Node]:
-    await stage.template(**fields)
-    stage.agents.script(*manners)
-    replica = await stage.replica()
+async def asked(harness: Harness, *manners: Behaviour, **fields: Any) -> tuple[Replica, Operation, Node]:
+    await harness.template(**fields)
+    harness.agents.script(*manners)
+    replica = await harness.replica()
     operation = await replica.provision(1)
-    (node,) = await stage.count(1, NodeState.CREATED)
+    (node,) = await harness.count(1, NodeState.CREATED)
     return replica, operation, node
 
 
-@staged
-async def test_the_boot_that_the_source_system_killed_succeeds_under_defaults(stage: Stage) -> None:
-    _, operation, node = await asked(stage, SEED)
-    await stage.succeeded(operation)
-    assert "extend" not in await stage.history(node.id)
-    assert stage.now - node.created_at == pytest.approx(423.0, abs=2.0)
-    assert len(await stage.store.boots(node.template, node.revision)) == 1
+@with_harness
+async def test_the_boot_that_the_source_system_killed_succeeds_under_defaults(harness: Harness) -> None:
+    _, operation, node = await asked(harness, SEED)
+    await harness.succeeded(operation)
+    assert "extend" not in await harness.history(node.id)
+    assert harness.now - node.created_at == pytest.approx(423.0, abs=2.0)
+    assert len(await harness.store.boots(node.template, node.revision)) == 1
 
 
-@staged
+@with_harness
 async def test_a_boot_that_still_advances_at_its_deadline_is_extended_and_so_is_its_operation(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
-    slow = Manner(boot=700.0, busy=((0.0, 700.0),))
-    _, operation, node = await asked(stage, slow, provision_timeout=400.0)
-    ended = await stage.succeeded(operation)
-    given = [event for event in await stage.events(node.id) if event.name == "extend"]
-    step = stage.settings.limits.extension
+    slow = Behaviour(boot=700.0, busy=((0.0, 700.0),))
+    _, operation, node = await asked(harness, slow, provision_timeout=400.0)
+    ended = await harness.succeeded(operation)
+    given = [event for event in await harness.events(node.id) if event.name == "extend"]
+    step = harness.settings.limits.extension
     assert len(given) >= (700.0 - 400.0) / (step + SWEEP)
     told = [
         f"still advancing in joined, until {nodes.time_of_day(float(str(event.changes['deadline_at'])))}"
@@ -71,398 +71,406 @@ async def test_a_boot_that_still_advances_at_its_deadline_is_extended_and_so_is_
     assert ended.deadline_source == "extension"
 
 
-@staged
-async def test_no_boot_passes_its_ceiling(stage: Stage) -> None:
-    endless = Manner(boot=100_000.0, busy=((0.0, 100_000.0),))
+@with_harness
+async def test_no_boot_passes_its_ceiling(harness: Harness) -> None:
+    endless = Behaviour(boot=100_000.0, busy=((0.0, 100_000.0),))
     fields = {"provision_timeout": 400.0, "max_provision_timeout": 900.0}
-    _, operation, node = await asked(stage, endless, **fields)
-    ended = await stage.ended(operation)
+    _, operation, node = await asked(harness, endless, **fields)
+    ended = await harness.ended(operation)
     assert ended.verdict is not None
     assert ended.verdict.reason is Reason.BOOT_TIMEOUT
-    assert 900.0 <= stage.now - node.created_at <= 900.0 + 2 * SWEEP
-    await stage.nothing_is_left()
+    assert 900.0 <= harness.now - node.created_at <= 900.0 + 2 * SWEEP
+    await harness.nothing_is_left()
 
 
-@staged
-async def test_a_timeout_that_the_caller_named_is_never_passed(stage: Stage) -> None:
-    await stage.template()
-    stage.agents.script(Manner(boot=700.0, busy=((0.0, 700.0),)))
-    replica = await stage.replica()
+@with_harness
+async def test_a_timeout_that_the_caller_named_is_never_passed(harness: Harness) -> None:
+    await harness.template()
+    harness.agents.script(Behaviour(boot=700.0, busy=((0.0, 700.0),)))
+    replica = await harness.replica()
     operation = await replica.provision(1, timeout=300.0)
-    ended = await stage.ended(operation)
+    ended = await harness.ended(operation)
     assert ended.status is Status.FAILED
-    assert stage.now - operation.created_at <= 300.0 + SWEEP + 1.0
+    assert harness.now - operation.created_at <= 300.0 + SWEEP + 1.0
 
 
-@staged
-async def test_a_boot_that_stands_still_fails_early_and_says_where(stage: Stage) -> None:
-    stuck = Manner(boot=None, steps=())
-    _, operation, node = await asked(stage, stuck, provision_timeout=3000.0, stall_after=120.0)
-    await stage.enrolment.report(node.id, Report(phase="boot_script", step="pull the image"))
-    began = stage.now
-    ended = await stage.ended(operation)
+@with_harness
+async def test_a_boot_that_stands_still_fails_early_and_says_where(harness: Harness) -> None:
+    stuck = Behaviour(boot=None, steps=())
+    _, operation, node = await asked(harness, stuck, provision_timeout=3000.0, stall_after=120.0)
+    await harness.enrolment.report(node.id, Report(phase="boot_script", step="pull the image"))
+    began = harness.now
+    ended = await harness.ended(operation)
     assert ended.verdict is not None
     assert ended.verdict.reason is Reason.BOOT_STALLED
     assert "pull the image" in ended.verdict.message
     assert ended.verdict.node_id == node.id
-    assert 120.0 <= stage.now - began <= 120.0 + 2 * SWEEP
-    failed = [event for event in await stage.events(node.id) if event.name == "fail"]
+    assert 120.0 <= harness.now - began <= 120.0 + 2 * SWEEP
+    failed = [event for event in await harness.events(node.id) if event.name == "fail"]
     assert len(failed) == 1
 
 
-@staged
-async def test_what_is_said_of_a_boot_that_was_too_slow_is_true_from_the_first_moment(stage: Stage) -> None:
+@with_harness
+async def test_what_is_said_of_a_boot_that_was_too_slow_is_true_from_the_first_moment(
+    harness: Harness,
+) -> None:
     """Before anything was collected: its marks tell that the agent was there."""
-    _, operation, node = await asked(stage, Manner(boot=9000.0), provision_timeout=100.0)
-    ended = await stage.ended(operation)
-    assert await stage.store.bundle(node.id) is None
-    known = await evidence(stage.store, ended, now=stage.now)
+    _, operation, node = await asked(harness, Behaviour(boot=9000.0), provision_timeout=100.0)
+    ended = await harness.ended(operation)
+    assert await harness.store.bundle(node.id) is None
+    known = await evidence(harness.store, ended, now=harness.now)
     assert known is not None
     assert classify(known).cause is Cause.SLOW
 
 
-@staged
-async def test_a_named_step_is_an_advance(stage: Stage) -> None:
+@with_harness
+async def test_a_named_step_is_an_advance(harness: Harness) -> None:
     steps = tuple((100.0 * n, f"part {n}") for n in range(1, 6))
     _, operation, node = await asked(
-        stage, Manner(boot=590.0, steps=steps), provision_timeout=3000.0, stall_after=110.0
+        harness, Behaviour(boot=590.0, steps=steps), provision_timeout=3000.0, stall_after=110.0
     )
-    await stage.succeeded(operation)
-    assert (await stage.history(node.id)).count("advanced") == 5
-    marks = await stage.store.marks(node.id)
+    await harness.succeeded(operation)
+    assert (await harness.history(node.id)).count("advanced") == 5
+    marks = await harness.store.marks(node.id)
     assert [mark.step for mark in marks if mark.step] == [step for _, step in steps]
 
 
-@staged
-async def test_an_advance_between_the_sweeps_look_and_its_verdict_spares_the_boot(stage: Stage) -> None:
-    replica, _, node = await asked(stage, NEVER_BOOTS, provision_timeout=3000.0, stall_after=120.0)
-    await stage.pass_time(100.0)
+@with_harness
+async def test_an_advance_between_the_sweeps_look_and_its_verdict_spares_the_boot(harness: Harness) -> None:
+    replica, _, node = await asked(harness, NEVER_BOOTS, provision_timeout=3000.0, stall_after=120.0)
+    await harness.pass_time(100.0)
     replica.life.kill()
-    watch_tracker = WatchTracker(stage.store, stage.clock, stage.settings.limits)
-    ambush = Ambush()
-    ports = replace(stage.ports, store=watched_store(stage.store, ambush))
-    sweep = DeadlineSweep(ports, stage.settings, watch_tracker)
+    watch_tracker = WatchTracker(harness.store, harness.clock, harness.settings.limits)
+    interceptor = CallInterceptor()
+    ports = replace(harness.ports, store=watched_store(harness.store, interceptor))
+    sweep = DeadlineSweep(ports, harness.settings, watch_tracker)
     for _ in range(4):  # somebody watches
-        await stage.pass_time(10.0)
+        await harness.pass_time(10.0)
         await watch_tracker.look()
 
     async def it_moves() -> None:
-        await stage.store.record_beats([Beat(node_id=node.id, seen_at=stage.now, activity=9)])
+        await harness.store.record_beats([Beat(node_id=node.id, seen_at=harness.now, activity=9)])
 
-    ambush.before("apply", it_moves)
+    interceptor.before("apply", it_moves)
     await sweep.reconcile()
-    assert (await stage.node(node.id)).state is NodeState.CREATED
-    assert "fail" not in await stage.history(node.id)
+    assert (await harness.node(node.id)).state is NodeState.CREATED
+    assert "fail" not in await harness.history(node.id)
 
 
 # --- rescue ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("late", [30.0, 100.0])
-@staged
+@with_harness
 async def test_a_boot_that_ends_after_it_was_given_up_is_rescued_for_the_pool(
-    stage: Stage, late: float
+    harness: Harness, late: float
 ) -> None:
-    tardy = Manner(boot=200.0 + late)
-    _, operation, node = await asked(stage, tardy, provision_timeout=200.0)
-    ended = await stage.ended(operation)
+    tardy = Behaviour(boot=200.0 + late)
+    _, operation, node = await asked(harness, tardy, provision_timeout=200.0)
+    ended = await harness.ended(operation)
     assert ended.status is Status.FAILED
-    (rescued,) = await stage.count(1, NodeState.IDLE)
+    (rescued,) = await harness.count(1, NodeState.IDLE)
     assert rescued.id == node.id
-    told = [event for event in await stage.events(node.id) if event.name == "rescued"]
+    told = [event for event in await harness.events(node.id) if event.name == "rescued"]
     assert len(told) == 1
     assert "boot_timeout" in told[0].detail
-    assert stage.agents.of(node.id).attached == []
-    assert (await stage.operation(operation.id)).members == ()
-    await stage.nothing_is_left(idle=1)
+    assert harness.agents.of(node.id).attached == []
+    assert (await harness.operation(operation.id)).members == ()
+    await harness.nothing_is_left(idle=1)
 
 
-@staged
-async def test_after_the_window_nobody_is_rescued(stage: Stage) -> None:
+@with_harness
+async def test_after_the_window_nobody_is_rescued(harness: Harness) -> None:
     _, operation, node = await asked(
-        stage, Manner(boot=200.0 + 60.0 + 2 * SWEEP), provision_timeout=200.0, rescue_window=60.0
+        harness, Behaviour(boot=200.0 + 60.0 + 2 * SWEEP), provision_timeout=200.0, rescue_window=60.0
     )
-    await stage.ended(operation)
-    await stage.nothing_is_left()
-    assert "rescued" not in await stage.history(node.id)
+    await harness.ended(operation)
+    await harness.nothing_is_left()
+    assert "rescued" not in await harness.history(node.id)
 
 
-@staged
-async def test_a_rescue_window_of_nothing_rescues_nobody(stage: Stage) -> None:
-    _, operation, node = await asked(stage, Manner(boot=215.0), provision_timeout=200.0, rescue_window=0.0)
-    await stage.ended(operation)
-    await stage.nothing_is_left()
-    assert "rescued" not in await stage.history(node.id)
+@with_harness
+async def test_a_rescue_window_of_nothing_rescues_nobody(harness: Harness) -> None:
+    _, operation, node = await asked(
+        harness, Behaviour(boot=215.0), provision_timeout=200.0, rescue_window=0.0
+    )
+    await harness.ended(operation)
+    await harness.nothing_is_left()
+    assert "rescued" not in await harness.history(node.id)
 
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])
-@staged
+@with_harness
 async def test_a_boot_that_ended_while_the_control_plane_was_away_is_rescued_within_the_grace(
-    stage: Stage, side: float
+    harness: Harness, side: float
 ) -> None:
     window = 60.0
-    replica, operation, node = await asked(stage, NEVER_BOOTS, provision_timeout=200.0, rescue_window=window)
-    await stage.ended(operation)
-    (failed,) = await stage.nodes(NodeState.FAILED)
+    replica, operation, node = await asked(
+        harness, NEVER_BOOTS, provision_timeout=200.0, rescue_window=window
+    )
+    await harness.ended(operation)
+    (failed,) = await harness.nodes(NodeState.FAILED)
     replica.life.kill()
-    stage.agents.of(node.id).silence()
-    await stage.pass_time(10 * window)
-    await stage.replica()
-    back = stage.now
-    await stage.pass_time(SWEEP)
-    watch = await stage.store.watch(now=stage.now, gap=stage.settings.limits.stale_after)
+    harness.agents.of(node.id).silence()
+    await harness.pass_time(10 * window)
+    await harness.replica()
+    back = harness.now
+    await harness.pass_time(SWEEP)
+    watch = await harness.store.watch(now=harness.now, gap=harness.settings.limits.stale_after)
     assert watch.since >= back
-    await stage.pass_time(watch.since + stage.settings.limits.return_grace + side - stage.now)
-    await stage.enrolment.beat(node.id)
-    await stage.enrolment.report(node.id, Report(booted=True))
-    told = [event for event in await stage.events(node.id) if event.name == "rescued"]
+    await harness.pass_time(watch.since + harness.settings.limits.return_grace + side - harness.now)
+    await harness.enrolment.beat(node.id)
+    await harness.enrolment.report(node.id, Report(booted=True))
+    told = [event for event in await harness.events(node.id) if event.name == "rescued"]
     assert len(told) == (1 if side < 0 else 0)
     if told:
-        assert f"{stage.now - failed.entered_at:.0f} s after" in told[0].detail
+        assert f"{harness.now - failed.entered_at:.0f} s after" in told[0].detail
 
 
-@staged
-async def test_a_late_node_of_a_template_that_does_not_pool_is_thrown_away(stage: Stage) -> None:
-    _, operation, node = await asked(stage, Manner(boot=230.0), provision_timeout=200.0, reuse=Reuse.NEVER)
-    await stage.ended(operation)
-    await stage.nothing_is_left()
-    last = [event for event in await stage.events(node.id) if event.name == "condemn"]
+@with_harness
+async def test_a_late_node_of_a_template_that_does_not_pool_is_thrown_away(harness: Harness) -> None:
+    _, operation, node = await asked(
+        harness, Behaviour(boot=230.0), provision_timeout=200.0, reuse=Reuse.NEVER
+    )
+    await harness.ended(operation)
+    await harness.nothing_is_left()
+    last = [event for event in await harness.events(node.id) if event.name == "condemn"]
     assert len(last) == 1 and "booted" in last[0].detail
 
 
-@staged
-async def test_a_late_node_never_joins_the_operation_that_gave_it_up(stage: Stage) -> None:
+@with_harness
+async def test_a_late_node_never_joins_the_operation_that_gave_it_up(harness: Harness) -> None:
     """The operation goes on with a replacement; the late one goes to the pool by itself."""
-    tardy, prompt = Manner(boot=230.0), Manner(boot=100.0)
-    _, operation, node = await asked(stage, tardy, prompt, provision_timeout=200.0, replacements=1)
-    ended = await stage.succeeded(operation)
+    tardy, prompt = Behaviour(boot=230.0), Behaviour(boot=100.0)
+    _, operation, node = await asked(harness, tardy, prompt, provision_timeout=200.0, replacements=1)
+    ended = await harness.succeeded(operation)
     assert node.id not in {member.node_id for member in ended.members}
-    (rescued,) = await stage.count(1, NodeState.IDLE)
+    (rescued,) = await harness.count(1, NodeState.IDLE)
     assert rescued.id == node.id
 
 
-@staged
-async def test_a_rescue_gives_no_replacement_back(stage: Stage) -> None:
+@with_harness
+async def test_a_rescue_gives_no_replacement_back(harness: Harness) -> None:
     """The first is back from its rescue, and the pool's, when the one that replaced it is given up, too."""
-    silent = [Manner(boot=60.0 + 2 * SWEEP)] * 2
-    _, operation, node = await asked(stage, *silent, stall_after=60.0, replacements=1)
-    (rescued,) = await stage.count(1, NodeState.IDLE)
+    silent = [Behaviour(boot=60.0 + 2 * SWEEP)] * 2
+    _, operation, node = await asked(harness, *silent, stall_after=60.0, replacements=1)
+    (rescued,) = await harness.count(1, NodeState.IDLE)
     assert rescued.id == node.id
-    ended = await stage.ended(operation)
+    ended = await harness.ended(operation)
     assert ended.status is Status.FAILED
     assert ended.verdict is not None and ended.verdict.reason is Reason.BOOT_STALLED
-    assert len(stage.cloud.launches) == 2
-    await stage.count(2, NodeState.IDLE)
+    assert len(harness.cloud.launches) == 2
+    await harness.count(2, NodeState.IDLE)
 
 
-@staged
-async def test_a_late_node_of_a_refill_is_pooled_too(stage: Stage) -> None:
-    await stage.template(min_idle=1, provision_timeout=200.0, max_nodes=1)
-    stage.agents.script(Manner(boot=230.0))
-    await stage.replica()
-    (failed,) = await stage.count(1, NodeState.FAILED)
-    (idle,) = await stage.count(1, NodeState.IDLE)
+@with_harness
+async def test_a_late_node_of_a_refill_is_pooled_too(harness: Harness) -> None:
+    await harness.template(min_idle=1, provision_timeout=200.0, max_nodes=1)
+    harness.agents.script(Behaviour(boot=230.0))
+    await harness.replica()
+    (failed,) = await harness.count(1, NodeState.FAILED)
+    (idle,) = await harness.count(1, NodeState.IDLE)
     assert idle.id == failed.id
 
 
-@staged
-async def test_a_late_node_that_is_draining_is_thrown_away(stage: Stage) -> None:
-    _, operation, node = await asked(stage, Manner(boot=230.0), provision_timeout=200.0)
-    await stage.ended(operation)
-    (failed,) = await stage.nodes(NodeState.FAILED)
-    await stage.store.apply(nodes.drained(failed, now=stage.now))
-    await stage.nothing_is_left()
-    assert "rescued" not in await stage.history(node.id)
+@with_harness
+async def test_a_late_node_that_is_draining_is_thrown_away(harness: Harness) -> None:
+    _, operation, node = await asked(harness, Behaviour(boot=230.0), provision_timeout=200.0)
+    await harness.ended(operation)
+    (failed,) = await harness.nodes(NodeState.FAILED)
+    await harness.store.apply(nodes.drained(failed, now=harness.now))
+    await harness.nothing_is_left()
+    assert "rescued" not in await harness.history(node.id)
 
 
-@staged
-async def test_a_script_that_failed_is_not_rescued(stage: Stage) -> None:
-    _, operation, node = await asked(stage, Manner(fails="the boot script ended with 3\nno space left"))
-    ended = await stage.ended(operation)
+@with_harness
+async def test_a_script_that_failed_is_not_rescued(harness: Harness) -> None:
+    _, operation, node = await asked(harness, Behaviour(fails="the boot script ended with 3\nno space left"))
+    ended = await harness.ended(operation)
     assert ended.verdict is not None
     assert "the boot script ended with 3" in ended.verdict.message
-    await stage.enrolment.report(node.id, Report(booted=True))
-    await stage.nothing_is_left()
-    assert "rescued" not in await stage.history(node.id)
+    await harness.enrolment.report(node.id, Report(booted=True))
+    await harness.nothing_is_left()
+    assert "rescued" not in await harness.history(node.id)
 
 
 # --- nobody was there -----------------------------------------------------------------------------
 
 
-@staged
-async def test_a_boot_whose_deadline_passed_while_nobody_watched_is_not_failed(stage: Stage) -> None:
+@with_harness
+async def test_a_boot_whose_deadline_passed_while_nobody_watched_is_not_failed(harness: Harness) -> None:
     """Its machine was done in time, and could not say so."""
-    replica, operation, node = await asked(stage, NEVER_BOOTS, provision_timeout=300.0)
-    await stage.pass_time(100.0)
+    replica, operation, node = await asked(harness, NEVER_BOOTS, provision_timeout=300.0)
+    await harness.pass_time(100.0)
     replica.life.kill()
-    stage.agents.of(node.id).silence()
-    await stage.pass_time(2000.0)
-    await stage.replica()
-    await stage.pass_time(20.0)
-    stage.agents.of(node.id).manner = Manner()
-    await stage.enrolment.beat(node.id)
-    await stage.enrolment.report(node.id, Report(booted=True))
+    harness.agents.of(node.id).silence()
+    await harness.pass_time(2000.0)
+    await harness.replica()
+    await harness.pass_time(20.0)
+    harness.agents.of(node.id).manner = Behaviour()
+    await harness.enrolment.beat(node.id)
+    await harness.enrolment.report(node.id, Report(booted=True))
     assert node.assignment_id is not None
-    await stage.enrolment.report(node.id, Report(attached=node.assignment_id))
-    await stage.enrolment.beat(node.id)
-    await stage.succeeded(operation)
+    await harness.enrolment.report(node.id, Report(attached=node.assignment_id))
+    await harness.enrolment.beat(node.id)
+    await harness.succeeded(operation)
 
 
-async def absent(stage: Stage, replica: Replica, seconds: float) -> Replica:
+async def absent(harness: Harness, replica: Replica, seconds: float) -> Replica:
     """It is away for so long. Returns who comes after it."""
     replica.life.kill()
-    await stage.pass_time(seconds)
-    return await stage.replica()
+    await harness.pass_time(seconds)
+    return await harness.replica()
 
 
 @pytest.mark.parametrize("learned", [False, True], ids=["during the boot", "before it"])
-@staged
-async def test_a_boot_during_which_nobody_was_there_teaches_nothing(stage: Stage, learned: bool) -> None:
-    await stage.template()
-    stage.agents.script(Manner(boot=200.0))
-    replica = await stage.replica()
-    away = 2 * stage.settings.limits.stale_after
+@with_harness
+async def test_a_boot_during_which_nobody_was_there_teaches_nothing(harness: Harness, learned: bool) -> None:
+    await harness.template()
+    harness.agents.script(Behaviour(boot=200.0))
+    replica = await harness.replica()
+    away = 2 * harness.settings.limits.stale_after
     if learned:
-        replica = await absent(stage, replica, away)
+        replica = await absent(harness, replica, away)
     operation = await replica.provision(1)
-    (node,) = await stage.count(1, NodeState.CREATED)
+    (node,) = await harness.count(1, NodeState.CREATED)
     if not learned:
-        await absent(stage, replica, away)
-    await stage.succeeded(operation)
-    assert len(await stage.store.boots(node.template, node.revision)) == int(learned)
-    assert "booted" in [mark.phase for mark in await stage.store.marks(node.id)]
+        await absent(harness, replica, away)
+    await harness.succeeded(operation)
+    assert len(await harness.store.boots(node.template, node.revision)) == int(learned)
+    assert "booted" in [mark.phase for mark in await harness.store.marks(node.id)]
 
 
 @pytest.mark.parametrize("more", [-1.0, 1.0], ids=["a moment", "noticed"])
-@staged
+@with_harness
 async def test_a_boot_that_ends_first_thing_after_an_absence_teaches_nothing_either(
-    stage: Stage, more: float
+    harness: Harness, more: float
 ) -> None:
     """Its word may come before any duty has looked."""
-    replica, _, node = await asked(stage, NEVER_BOOTS)
-    await stage.joined(1)
+    replica, _, node = await asked(harness, NEVER_BOOTS)
+    await harness.joined(1)
     replica.life.kill()
-    last = await stage.store.watch(now=stage.now, gap=stage.settings.limits.stale_after)
+    last = await harness.store.watch(now=harness.now, gap=harness.settings.limits.stale_after)
     assert last.unbroken_from(node.created_at)
-    await stage.pass_time(stage.settings.limits.stale_after + more)
-    await stage.enrolment.report(node.id, Report(booted=True))
-    assert len(await stage.store.boots(node.template, node.revision)) == int(more < 0)
+    await harness.pass_time(harness.settings.limits.stale_after + more)
+    await harness.enrolment.report(node.id, Report(booted=True))
+    assert len(await harness.store.boots(node.template, node.revision)) == int(more < 0)
 
 
 @pytest.mark.parametrize("away", [False, True])
-@staged
-async def test_a_rescued_boot_teaches_only_if_somebody_was_there(stage: Stage, away: bool) -> None:
-    replica, operation, node = await asked(stage, NEVER_BOOTS, provision_timeout=200.0)
+@with_harness
+async def test_a_rescued_boot_teaches_only_if_somebody_was_there(harness: Harness, away: bool) -> None:
+    replica, operation, node = await asked(harness, NEVER_BOOTS, provision_timeout=200.0)
     if away:
-        await absent(stage, replica, 2 * stage.settings.limits.stale_after)
-    await stage.ended(operation)
-    await stage.enrolment.report(node.id, Report(booted=True))
-    assert "rescued" in await stage.history(node.id)
-    assert len(await stage.store.boots(node.template, node.revision)) == int(not away)
+        await absent(harness, replica, 2 * harness.settings.limits.stale_after)
+    await harness.ended(operation)
+    await harness.enrolment.report(node.id, Report(booted=True))
+    assert "rescued" in await harness.history(node.id)
+    assert len(await harness.store.boots(node.template, node.revision)) == int(not away)
 
 
-@staged
-async def test_who_was_late_before_or_stays_away_after_is_failed_in_bounded_time(stage: Stage) -> None:
-    replica, operation, node = await asked(stage, NEVER_BOOTS, provision_timeout=300.0)
-    await stage.joined(1)
+@with_harness
+async def test_who_was_late_before_or_stays_away_after_is_failed_in_bounded_time(harness: Harness) -> None:
+    replica, operation, node = await asked(harness, NEVER_BOOTS, provision_timeout=300.0)
+    await harness.joined(1)
     replica.life.kill()
-    stage.agents.of(node.id).silence()
-    await stage.pass_time(2000.0)
-    back = stage.now
-    await stage.replica()
-    ended = await stage.ended(operation)
+    harness.agents.of(node.id).silence()
+    await harness.pass_time(2000.0)
+    back = harness.now
+    await harness.replica()
+    ended = await harness.ended(operation)
     assert ended.status is Status.FAILED
-    assert stage.now - back <= stage.settings.limits.return_grace + 2 * SWEEP
-    await stage.nothing_is_left()
+    assert harness.now - back <= harness.settings.limits.return_grace + 2 * SWEEP
+    await harness.nothing_is_left()
 
 
-@staged
-async def test_idle_and_running_nodes_survive_an_absence_longer_than_their_time(stage: Stage) -> None:
-    await stage.template(idle_timeout=300.0, min_idle=1, max_runtime=400.0)
-    replica = await stage.replica()
-    operation = await stage.succeeded(await replica.provision(1))
-    await stage.count(1, NodeState.IDLE)
-    (running,) = await stage.nodes(NodeState.RUNNING)
-    (idle,) = await stage.nodes(NodeState.IDLE)
+@with_harness
+async def test_idle_and_running_nodes_survive_an_absence_longer_than_their_time(harness: Harness) -> None:
+    await harness.template(idle_timeout=300.0, min_idle=1, max_runtime=400.0)
+    replica = await harness.replica()
+    operation = await harness.succeeded(await replica.provision(1))
+    await harness.count(1, NodeState.IDLE)
+    (running,) = await harness.nodes(NodeState.RUNNING)
+    (idle,) = await harness.nodes(NodeState.IDLE)
     replica.life.kill()
-    await stage.pass_time(2000.0)
-    replica = await stage.replica()
-    await stage.pass_time(30.0)
-    assert (await stage.node(idle.id)).state is NodeState.IDLE
-    assert (await stage.node(running.id)).state is NodeState.RUNNING
+    await harness.pass_time(2000.0)
+    replica = await harness.replica()
+    await harness.pass_time(30.0)
+    assert (await harness.node(idle.id)).state is NodeState.IDLE
+    assert (await harness.node(running.id)).state is NodeState.RUNNING
     await replica.release(operation.id)
-    await stage.count(2, NodeState.IDLE)
+    await harness.count(2, NodeState.IDLE)
 
 
 # --- what a person sees ---------------------------------------------------------------------------
 
 
-async def progress_of(stage: Stage, operation: Operation) -> Progress:
-    shown = (await stage.operation(operation.id)).progress
+async def progress_of(harness: Harness, operation: Operation) -> Progress:
+    shown = (await harness.operation(operation.id)).progress
     assert shown is not None
     return shown
 
 
-@staged
-async def test_what_earlier_boots_took_says_when_this_one_should_be_over(stage: Stage) -> None:
-    await stage.template()
-    stage.agents.script(*[Manner(boot=100.0)] * 4)
-    replica = await stage.replica()
+@with_harness
+async def test_what_earlier_boots_took_says_when_this_one_should_be_over(harness: Harness) -> None:
+    await harness.template()
+    harness.agents.script(*[Behaviour(boot=100.0)] * 4)
+    replica = await harness.replica()
     first = await replica.provision(3)
-    await stage.pass_time(50.0)
-    assert (await progress_of(stage, first)).expected_at is None  # rather none than a made-up one
-    await stage.succeeded(first)
-    await stage.pass_time(REMEMBER_FEW)
+    await harness.pass_time(50.0)
+    assert (await progress_of(harness, first)).expected_at is None  # rather none than a made-up one
+    await harness.succeeded(first)
+    await harness.pass_time(REMEMBER_FEW)
 
-    began = stage.now
+    began = harness.now
     operation = await replica.provision(1)
     shares = []
     for _ in range(9):
-        await stage.pass_time(10.0)
-        shown = await progress_of(stage, operation)
-        shares.append(percent_at(shown, stage.now))
+        await harness.pass_time(10.0)
+        shown = await progress_of(harness, operation)
+        shares.append(percent_at(shown, harness.now))
         assert shown.expected_at == pytest.approx(began + 100.0, abs=2.0)
     assert shares == sorted(shares)
     assert shares[-1] - shares[0] >= 5.0  # the bar moves although nothing else does
-    await stage.succeeded(operation)
+    await harness.succeeded(operation)
 
 
-@staged
-async def test_a_boot_that_takes_longer_than_they_do_has_no_expected_end(stage: Stage) -> None:
-    await stage.template()
-    stage.agents.script(*[Manner(boot=20.0)] * 3, Manner(boot=100.0))
-    replica = await stage.replica()
-    await stage.succeeded(await replica.provision(3))
-    await stage.pass_time(REMEMBER_FEW)
+@with_harness
+async def test_a_boot_that_takes_longer_than_they_do_has_no_expected_end(harness: Harness) -> None:
+    await harness.template()
+    harness.agents.script(*[Behaviour(boot=20.0)] * 3, Behaviour(boot=100.0))
+    replica = await harness.replica()
+    await harness.succeeded(await replica.provision(3))
+    await harness.pass_time(REMEMBER_FEW)
     operation = await replica.provision(1)
-    await stage.pass_time(60.0)
-    assert (await progress_of(stage, operation)).expected_at is None
-    await stage.succeeded(operation)
+    await harness.pass_time(60.0)
+    assert (await progress_of(harness, operation)).expected_at is None
+    await harness.succeeded(operation)
 
 
-@staged
-async def test_an_extension_is_told_with_what_the_boot_is_at(stage: Stage) -> None:
-    slow = Manner(boot=700.0, steps=((5.0, "pull the image"),), busy=((0.0, 700.0),))
-    _, operation, node = await asked(stage, slow, provision_timeout=400.0)
-    await stage.pass_time(430.0)
-    shown = await progress_of(stage, operation)
+@with_harness
+async def test_an_extension_is_told_with_what_the_boot_is_at(harness: Harness) -> None:
+    slow = Behaviour(boot=700.0, steps=((5.0, "pull the image"),), busy=((0.0, 700.0),))
+    _, operation, node = await asked(harness, slow, provision_timeout=400.0)
+    await harness.pass_time(430.0)
+    shown = await progress_of(harness, operation)
     assert f"{node.id} is still at pull the image, deadline extended to" in shown.message
     assert [part.detail for part in shown.parts] == ["pull the image"]
-    await stage.succeeded(operation)
+    await harness.succeeded(operation)
 
 
-@staged
-async def test_what_the_boots_teach_lengthens_the_deadline_of_the_next(stage: Stage) -> None:
-    limits = stage.settings.limits
-    await stage.template(max_nodes=100, stall_after=3000.0)
-    stage.agents.script(*[Manner(boot=600.0)] * LEAST_BOOTS)
-    replica = await stage.replica()
-    first = await stage.succeeded(await replica.provision(LEAST_BOOTS))
+@with_harness
+async def test_what_the_boots_teach_lengthens_the_deadline_of_the_next(harness: Harness) -> None:
+    limits = harness.settings.limits
+    await harness.template(max_nodes=100, stall_after=3000.0)
+    harness.agents.script(*[Behaviour(boot=600.0)] * LEAST_BOOTS)
+    replica = await harness.replica()
+    first = await harness.succeeded(await replica.provision(LEAST_BOOTS))
     assert first.deadline_source == "default"
-    await stage.pass_time(60.0)
+    await harness.pass_time(60.0)
     second = await replica.provision(1)
     assert second.deadline_source == f"learned (p99 of {LEAST_BOOTS} boots)"
-    (node,) = await stage.count(1, NodeState.CREATED)
+    (node,) = await harness.count(1, NodeState.CREATED)
     assert node.deadline_source == second.deadline_source
     assert node.deadline_at is not None
     assert node.deadline_at - node.entered_at == pytest.approx(600.0 * MARGIN, abs=10.0)
@@ -475,68 +483,72 @@ async def test_what_the_boots_teach_lengthens_the_deadline_of_the_next(stage: St
 
 
 @pytest.mark.parametrize("boot", [250.0, 720.0, 900.0])
-@staged
-async def test_everything_that_waits_or_judges_moves_with_the_one_source(stage: Stage, boot: float) -> None:
-    limits = replace(stage.settings.limits, boot=boot)
-    stage.settings = replace(stage.settings, limits=limits)
-    template = await stage.template(stall_after=5000.0, rescue_window=0.0)
-    stage.agents.script(NEVER_BOOTS)
-    replica = await stage.replica()
+@with_harness
+async def test_everything_that_waits_or_judges_moves_with_the_one_source(
+    harness: Harness, boot: float
+) -> None:
+    limits = replace(harness.settings.limits, boot=boot)
+    harness.settings = replace(harness.settings, limits=limits)
+    template = await harness.template(stall_after=5000.0, rescue_window=0.0)
+    harness.agents.script(NEVER_BOOTS)
+    replica = await harness.replica()
     operation = await replica.provision(1)
     attach = deadlines.attach_timeout(template.spec)
     assert operation.deadline_at - operation.created_at == limits.launching + boot + attach
-    (node,) = await stage.count(1, NodeState.CREATED)
+    (node,) = await harness.count(1, NodeState.CREATED)
     assert node.deadline_at == node.entered_at + boot
     refill = deadlines.for_operation(Kind.REFILL, template=template.spec, limits=limits)
     assert refill.seconds == limits.launching + boot
     assert deadlines.max_boot(template.spec, limits) == 2 * boot
-    ended = await stage.ended(operation)
+    ended = await harness.ended(operation)
     assert ended.verdict is not None and ended.verdict.reason is Reason.BOOT_TIMEOUT
-    (failed,) = [event for event in await stage.events(node.id) if event.name == "fail"]
+    (failed,) = [event for event in await harness.events(node.id) if event.name == "fail"]
     assert boot <= failed.at - node.entered_at <= boot + SWEEP + 1.0
 
 
 @pytest.mark.parametrize("late", [False, True])
-@staged
-async def test_a_runtime_with_longer_boots_is_spared_until_its_own_limit(stage: Stage, late: bool) -> None:
-    limits = replace(stage.settings.limits, boot=100.0, boot_exec=1800.0)
-    stage.settings = replace(stage.settings, limits=limits)
+@with_harness
+async def test_a_runtime_with_longer_boots_is_spared_until_its_own_limit(
+    harness: Harness, late: bool
+) -> None:
+    limits = replace(harness.settings.limits, boot=100.0, boot_exec=1800.0)
+    harness.settings = replace(harness.settings, limits=limits)
     boot = 1800.0 + 2 * SWEEP if late else 1800.0 - SWEEP
-    await stage.template(runtime=Runtime.EXEC, stall_after=5000.0, rescue_window=0.0)
-    await stage.template("other", provision_timeout=200.0, stall_after=5000.0, rescue_window=0.0)
-    stage.agents.script(Manner(boot=boot))
-    replica = await stage.replica()
-    operation = await stage.ended(await replica.provision(1))
+    await harness.template(runtime=Runtime.EXEC, stall_after=5000.0, rescue_window=0.0)
+    await harness.template("other", provision_timeout=200.0, stall_after=5000.0, rescue_window=0.0)
+    harness.agents.script(Behaviour(boot=boot))
+    replica = await harness.replica()
+    operation = await harness.ended(await replica.provision(1))
     assert operation.deadline_source == "runtime"
     assert (operation.status is Status.SUCCEEDED) == (not late)
 
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("limit", [60.0, 3000.0])
-@staged
+@with_harness
 async def test_a_template_is_spared_or_failed_by_its_own_limit(
-    stage: Stage, limit: float, late: bool
+    harness: Harness, limit: float, late: bool
 ) -> None:
     boot = limit + 2 * SWEEP if late else limit - SWEEP
-    await stage.template(provision_timeout=limit, stall_after=5000.0, rescue_window=0.0)
-    stage.agents.script(Manner(boot=boot))
-    replica = await stage.replica()
-    operation = await stage.ended(await replica.provision(1))
+    await harness.template(provision_timeout=limit, stall_after=5000.0, rescue_window=0.0)
+    harness.agents.script(Behaviour(boot=boot))
+    replica = await harness.replica()
+    operation = await harness.ended(await replica.provision(1))
     assert operation.deadline_source == "template"
     assert (operation.status is Status.SUCCEEDED) == (not late)
 
 
-@staged
-async def test_no_edit_extends_the_time_of_a_node(stage: Stage) -> None:
-    replica, operation, node = await asked(stage, NEVER_BOOTS, provision_timeout=300.0)
-    await stage.pass_time(200.0)
-    await stage.template(provision_timeout=9000.0, stall_after=9000.0)
-    (present,) = await stage.nodes(NodeState.CREATED)
-    await stage.store.apply(nodes.drained(present, now=stage.now))
-    await stage.enrolment.join(node.machine_id, key=stage.agents.of(node.id).key, boot_id="boot-1")
-    assert (await stage.node(node.id)).deadline_at == node.deadline_at
-    assert (await stage.node(node.id)).entered_at == node.entered_at
-    ended = await stage.ended(operation)
-    assert stage.now - node.entered_at <= 300.0 + 2 * SWEEP
+@with_harness
+async def test_no_edit_extends_the_time_of_a_node(harness: Harness) -> None:
+    replica, operation, node = await asked(harness, NEVER_BOOTS, provision_timeout=300.0)
+    await harness.pass_time(200.0)
+    await harness.template(provision_timeout=9000.0, stall_after=9000.0)
+    (present,) = await harness.nodes(NodeState.CREATED)
+    await harness.store.apply(nodes.drained(present, now=harness.now))
+    await harness.enrolment.join(node.machine_id, key=harness.agents.of(node.id).key, boot_id="boot-1")
+    assert (await harness.node(node.id)).deadline_at == node.deadline_at
+    assert (await harness.node(node.id)).entered_at == node.entered_at
+    ended = await harness.ended(operation)
+    assert harness.now - node.entered_at <= 300.0 + 2 * SWEEP
     assert ended.status is Status.FAILED
     assert replica.life.alive

@@ -26,59 +26,59 @@ from muster.integrations.process.sandbox import Isolation
 from muster.integrations.process.tables import Demand, Home, ProcessSpec
 from muster.operations.templates import TemplateDesk
 from muster.serve import outfit
-from tests.stage import Stage, staged
-from tests.stage.github import GitHubStage
+from tests.harness import Harness, with_harness
+from tests.harness.github import GitHubHarness
 
 SPEC = TemplateSpec(name="ci", provider="cloud", resource_class="small")
 
 
-def desk(stage: Stage, agent: str = "the first agent") -> TemplateDesk:
+def desk(harness: Harness, agent: str = "the first agent") -> TemplateDesk:
     """Of a server that brings this agent."""
-    return TemplateDesk(replace(stage.ports, outfit=lambda spec: outfit(spec, lambda _spec: agent, None)))
+    return TemplateDesk(replace(harness.ports, outfit=lambda spec: outfit(spec, lambda _spec: agent, None)))
 
 
-@staged
-async def test_equal_content_keeps_its_revision_while_the_server_brings_the_same(stage: Stage) -> None:
-    templates = desk(stage)
+@with_harness
+async def test_equal_content_keeps_its_revision_while_the_server_brings_the_same(harness: Harness) -> None:
+    templates = desk(harness)
     first = await templates.apply(SPEC)
     assert first.spec.outfit and replace(first.spec, outfit="", tables={}) == SPEC
     assert await templates.apply(SPEC) == first
     assert await templates.renew() == []
 
 
-@staged
-async def test_warm_nodes_of_an_older_agent_are_retired(stage: Stage) -> None:
-    template = await stage.template(min_idle=1)
-    await desk(stage).apply(template.spec)
-    await stage.replica()
-    (warm,) = await stage.count(1, NodeState.IDLE)
-    await desk(stage).renew()
-    await stage.pass_time(60)
-    assert (await stage.node(warm.id)).state is NodeState.IDLE
+@with_harness
+async def test_warm_nodes_of_an_older_agent_are_retired(harness: Harness) -> None:
+    template = await harness.template(min_idle=1)
+    await desk(harness).apply(template.spec)
+    await harness.replica()
+    (warm,) = await harness.count(1, NodeState.IDLE)
+    await desk(harness).renew()
+    await harness.pass_time(60)
+    assert (await harness.node(warm.id)).state is NodeState.IDLE
 
-    (renewed,) = await desk(stage, "a newer agent").renew(actor="the server")
+    (renewed,) = await desk(harness, "a newer agent").renew(actor="the server")
     assert renewed.revision > warm.revision
-    (ended,) = await stage.count(1, NodeState.TERMINATED)
+    (ended,) = await harness.count(1, NodeState.TERMINATED)
     assert (ended.id, ended.reason) == (warm.id, Reason.RETIRED)
-    (fresh,) = await stage.count(1, NodeState.IDLE)
+    (fresh,) = await harness.count(1, NodeState.IDLE)
     assert fresh.revision == renewed.revision
 
 
-@staged
+@with_harness
 async def test_what_an_operator_applies_meanwhile_is_not_overwritten(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await desk(stage).apply(SPEC)
-    read = stage.store.templates
+    await desk(harness).apply(SPEC)
+    read = harness.store.templates
 
     async def and_then_it_is_applied_anew() -> Sequence[Template]:
         found = await read()
-        await desk(stage, "a newer agent").apply(replace(SPEC, max_nodes=7))
+        await desk(harness, "a newer agent").apply(replace(SPEC, max_nodes=7))
         return found
 
-    monkeypatch.setattr(stage.store, "templates", and_then_it_is_applied_anew)
-    assert await desk(stage, "a newer agent").renew() == []
-    assert (await stage.store.template("ci")).spec.max_nodes == 7
+    monkeypatch.setattr(harness.store, "templates", and_then_it_is_applied_anew)
+    assert await desk(harness, "a newer agent").renew() == []
+    assert (await harness.store.template("ci")).spec.max_nodes == 7
 
 
 @pytest.mark.parametrize(
@@ -92,19 +92,19 @@ async def test_what_an_operator_applies_meanwhile_is_not_overwritten(
         (RunnerSpec(scope="acme/shop"), Reuse.ALWAYS, ""),
     ],
 )
-@staged
+@with_harness
 async def test_runners_that_would_meet_jobs_of_whoever_are_refused_when_they_are_applied(
-    stage: Stage, runner: RunnerSpec, reuse: Reuse, rule: str
+    harness: Harness, runner: RunnerSpec, reuse: Reuse, rule: str
 ) -> None:
-    await GitHubStage.set(stage)
-    before = await stage.store.templates()
+    await GitHubHarness.set(harness)
+    before = await harness.store.templates()
     spec = replace(SPEC, runtime="github", tables={"runner": runner}, reuse=reuse)
     if not rule:
-        await desk(stage).apply(spec)
+        await desk(harness).apply(spec)
         return
     with pytest.raises(InvalidRequest, match=rule):
-        await desk(stage).apply(spec)
-    assert await stage.store.templates() == before
+        await desk(harness).apply(spec)
+    assert await harness.store.templates() == before
 
 
 @pytest.mark.parametrize(
@@ -118,62 +118,62 @@ async def test_runners_that_would_meet_jobs_of_whoever_are_refused_when_they_are
         ({"runtime": "github", "reuse": Reuse.NEVER}, "runtime = .*: see docs/github.md"),
     ],
 )
-@staged
+@with_harness
 async def test_a_template_that_this_server_can_make_nothing_from_is_refused(
-    stage: Stage, needs: dict[str, Any], words: str
+    harness: Harness, needs: dict[str, Any], words: str
 ) -> None:
-    ports = replace(stage.ports, setup={"github": "see docs/github.md"})
+    ports = replace(harness.ports, setup={"github": "see docs/github.md"})
     with pytest.raises(InvalidRequest, match=words):
         await TemplateDesk(ports).apply(replace(SPEC, **needs))
-    assert not await stage.store.templates()
+    assert not await harness.store.templates()
 
 
-@staged
-async def test_a_retired_template_keeps_what_runs_and_nothing_else(stage: Stage) -> None:
-    await stage.template(min_idle=1, max_nodes=2)
-    replica = await stage.replica()
-    running = await stage.succeeded(await replica.provision(1, run="first"))
-    await stage.count(1, NodeState.IDLE)
+@with_harness
+async def test_a_retired_template_keeps_what_runs_and_nothing_else(harness: Harness) -> None:
+    await harness.template(min_idle=1, max_nodes=2)
+    replica = await harness.replica()
+    running = await harness.succeeded(await replica.provision(1, run="first"))
+    await harness.count(1, NodeState.IDLE)
 
-    retired = await TemplateDesk(stage.ports).retire("ci", actor="ann")
-    assert await TemplateDesk(stage.ports).retire("ci") == retired
-    (gone,) = await stage.count(1, NodeState.TERMINATED)
+    retired = await TemplateDesk(harness.ports).retire("ci", actor="ann")
+    assert await TemplateDesk(harness.ports).retire("ci") == retired
+    (gone,) = await harness.count(1, NodeState.TERMINATED)
     assert gone.reason is Reason.RETIRED
-    await stage.pass_time(120)
-    assert [node.id for node in await stage.nodes(NodeState.RUNNING)] == [running.members[0].node_id]
+    await harness.pass_time(120)
+    assert [node.id for node in await harness.nodes(NodeState.RUNNING)] == [running.members[0].node_id]
     with pytest.raises(InvalidRequest, match="was retired"):
         await replica.provision(1, run="second")
 
-    await stage.succeeded(await replica.release(running.id))
-    await stage.nothing_is_left()
+    await harness.succeeded(await replica.release(running.id))
+    await harness.nothing_is_left()
 
 
-@staged
-async def test_who_waits_for_a_template_that_is_retired_hears_of_it(stage: Stage) -> None:
-    await stage.template(max_nodes=1)
-    replica = await stage.replica()
-    await stage.succeeded(await replica.provision(1, run="first"))
+@with_harness
+async def test_who_waits_for_a_template_that_is_retired_hears_of_it(harness: Harness) -> None:
+    await harness.template(max_nodes=1)
+    replica = await harness.replica()
+    await harness.succeeded(await replica.provision(1, run="first"))
     waiting = await replica.provision(1, run="second", queue_timeout=600.0)
-    await stage.pass_time(10)
+    await harness.pass_time(10)
 
-    await TemplateDesk(stage.ports).retire("ci")
-    ended = await stage.ended(waiting)
+    await TemplateDesk(harness.ports).retire("ci")
+    ended = await harness.ended(waiting)
 
     assert ended.verdict is not None
     assert ended.verdict.reason is Reason.RETIRED
     assert "ci was retired" in ended.verdict.message
 
 
-@staged
-async def test_a_retired_template_comes_back_when_it_is_applied(stage: Stage) -> None:
-    template = await stage.template(min_idle=1)
-    await TemplateDesk(stage.ports).retire("ci")
-    await stage.replica()
-    await stage.pass_time(60)
-    assert not await stage.nodes(NodeState.IDLE)
+@with_harness
+async def test_a_retired_template_comes_back_when_it_is_applied(harness: Harness) -> None:
+    template = await harness.template(min_idle=1)
+    await TemplateDesk(harness.ports).retire("ci")
+    await harness.replica()
+    await harness.pass_time(60)
+    assert not await harness.nodes(NodeState.IDLE)
 
-    assert (await TemplateDesk(stage.ports).apply(template.spec)).revision == template.revision + 2
-    await stage.count(1, NodeState.IDLE)
+    assert (await TemplateDesk(harness.ports).apply(template.spec)).revision == template.revision + 2
+    await harness.count(1, NodeState.IDLE)
 
 
 # --- what nodes are made from, and how the pool is kept -------------------------------------------
@@ -193,33 +193,35 @@ KEPT: dict[str, Any] = {
 }
 
 
-@staged
-async def test_a_change_of_how_the_pool_is_kept_replaces_no_node_and_forgets_no_boot(stage: Stage) -> None:
-    await desk(stage).apply(replace(SPEC, min_idle=2))
-    await stage.replica()
-    warm = await stage.count(2, NodeState.IDLE)
-    learned = await stage.store.boots("ci", 1)
+@with_harness
+async def test_a_change_of_how_the_pool_is_kept_replaces_no_node_and_forgets_no_boot(
+    harness: Harness,
+) -> None:
+    await desk(harness).apply(replace(SPEC, min_idle=2))
+    await harness.replica()
+    warm = await harness.count(2, NodeState.IDLE)
+    learned = await harness.store.boots("ci", 1)
     assert len(learned) == 2
-    adjusted = await desk(stage).apply(replace(SPEC, **{**KEPT, "min_idle": 3}), actor="ops")
+    adjusted = await desk(harness).apply(replace(SPEC, **{**KEPT, "min_idle": 3}), actor="ops")
     assert adjusted.revision == 1
-    await stage.count(3, NodeState.IDLE)
-    await stage.pass_time(900.0)
-    still = {node.id for node in await stage.nodes(NodeState.IDLE)}
+    await harness.count(3, NodeState.IDLE)
+    await harness.pass_time(900.0)
+    still = {node.id for node in await harness.nodes(NodeState.IDLE)}
     assert {node.id for node in warm} < still and len(still) == 3
-    assert await stage.nodes(NodeState.TERMINATING, NodeState.TERMINATED) == []
-    assert tuple(await stage.store.boots("ci", 1))[:2] == tuple(learned)
-    (event,) = await stage.events("ci", "adjusted")
+    assert await harness.nodes(NodeState.TERMINATING, NodeState.TERMINATED) == []
+    assert tuple(await harness.store.boots("ci", 1))[:2] == tuple(learned)
+    (event,) = await harness.events("ci", "adjusted")
     assert event.actor == "ops" and "min_idle 2 → 3" in event.detail
 
 
-@staged
-async def test_a_new_minimum_holds_for_nodes_that_are_there(stage: Stage) -> None:
-    await desk(stage).apply(replace(SPEC, min_idle=3, idle_timeout=100.0))
-    await stage.replica()
-    await stage.count(3, NodeState.IDLE)
-    await desk(stage).apply(replace(SPEC, min_idle=1, idle_timeout=100.0))
-    await stage.count(1, NodeState.IDLE, within=300.0)
-    gone = await stage.nodes(NodeState.TERMINATING, NodeState.TERMINATED)
+@with_harness
+async def test_a_new_minimum_holds_for_nodes_that_are_there(harness: Harness) -> None:
+    await desk(harness).apply(replace(SPEC, min_idle=3, idle_timeout=100.0))
+    await harness.replica()
+    await harness.count(3, NodeState.IDLE)
+    await desk(harness).apply(replace(SPEC, min_idle=1, idle_timeout=100.0))
+    await harness.count(1, NodeState.IDLE, within=300.0)
+    gone = await harness.nodes(NodeState.TERMINATING, NodeState.TERMINATED)
     assert [node.reason for node in gone] == 2 * [Reason.IDLE_TIMEOUT]
 
 
@@ -253,9 +255,9 @@ def test_each_key_is_of_one_kind_and_a_plan_says_what_its_change_costs(field: st
     assert set(KEPT) == set(POOL_KEEPING)
 
 
-@staged
-async def test_a_plan_names_everything_that_would_be_refused_and_changes_nothing(stage: Stage) -> None:
-    made = TemplateDesk(replace(stage.ports, template_parts=(TEMPLATE,)))
+@with_harness
+async def test_a_plan_names_everything_that_would_be_refused_and_changes_nothing(harness: Harness) -> None:
+    made = TemplateDesk(replace(harness.ports, template_parts=(TEMPLATE,)))
     await made.apply(SPEC)
     runner = RunnerSpec(scope="acme")
     wrong = replace(SPEC, provider="clud", runtime="github", tables={"runner": runner})
@@ -263,24 +265,24 @@ async def test_a_plan_names_everything_that_would_be_refused_and_changes_nothing
     assert [error.field for error in plan.errors] == ["runner.group", "provider"]
     assert (await made.plan(SPEC)).effect is Effect.NONE
     assert (await made.plan(replace(SPEC, name="new"))).effect is Effect.NEW
-    assert (await stage.store.template("ci")).version == 1
+    assert (await harness.store.template("ci")).version == 1
 
 
-@staged
-async def test_reuse_by_every_owner_is_refused_where_nothing_isolates_them(stage: Stage) -> None:
-    ports = replace(stage.ports, unisolated={SPEC.provider: "bubblewrap is not installed"})
+@with_harness
+async def test_reuse_by_every_owner_is_refused_where_nothing_isolates_them(harness: Harness) -> None:
+    ports = replace(harness.ports, unisolated={SPEC.provider: "bubblewrap is not installed"})
     for allowed in (Reuse.NEVER, Reuse.SAME_OWNER):
         await TemplateDesk(ports).apply(replace(SPEC, reuse=allowed))
     with pytest.raises(InvalidRequest, match=r"has none here \(bubblewrap is not installed\): use"):
         await TemplateDesk(ports).apply(replace(SPEC, reuse=Reuse.ALWAYS))
 
 
-@staged
+@with_harness
 async def test_a_template_that_demands_a_sandbox_or_an_overlay_is_refused_where_there_is_none(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
     local = replace(SPEC, provider="process")
-    ports = replace(stage.ports, providers={"process": stage.ports.providers[SPEC.provider]})
+    ports = replace(harness.ports, providers={"process": harness.ports.providers[SPEC.provider]})
     demanding = replace(local, tables={"process": ProcessSpec(isolation=Demand.SANDBOX)})
     writing = replace(local, tables={"process": ProcessSpec(home=Home.OVERLAY)})
     for spec in (demanding, writing):

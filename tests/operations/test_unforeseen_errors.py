@@ -3,22 +3,22 @@
 import pytest
 
 from muster.domain.lifecycle import NodeState
-from tests.stage import NEVER_BOOTS, Stage, staged
+from tests.harness import NEVER_BOOTS, Harness, with_harness
 
 
 @pytest.mark.parametrize("verb", ["lease", "renew"])
-@staged
-async def test_a_driver_outlives_an_error_that_nobody_foresaw(stage: Stage, verb: str) -> None:
-    await stage.template()
-    stage.agents.script(NEVER_BOOTS)
-    replica = await stage.replica()
+@with_harness
+async def test_a_driver_outlives_an_error_that_nobody_foresaw(harness: Harness, verb: str) -> None:
+    await harness.template()
+    harness.agents.script(NEVER_BOOTS)
+    replica = await harness.replica()
     await replica.provision(1)
-    await stage.count(1, NodeState.CREATED)
-    replica.ambush.deny[verb] = RuntimeError("a bug")
-    await stage.pass_time(stage.settings.lease)
-    replica.ambush.deny.clear()
+    await harness.count(1, NodeState.CREATED)
+    replica.interceptor.deny[verb] = RuntimeError("a bug")
+    await harness.pass_time(harness.settings.lease)
+    replica.interceptor.deny.clear()
 
-    await stage.succeeded(await replica.provision(1))
+    await harness.succeeded(await replica.provision(1))
 
-    assert stage.complaints, "and it was told"
-    stage.complaints.clear()
+    assert harness.complaints, "and it was told"
+    harness.complaints.clear()

@@ -9,7 +9,7 @@ from muster.operations.boot_history import BootHistory
 from muster.operations.watch import TICK_EVERY, WatchTracker
 from muster.ports.store import Store
 from tests.domain.builders import template
-from tests.operations.test_single_flight import HandClock
+from tests.operations.test_single_flight import ManualClock
 
 
 class SlowStore:
@@ -33,51 +33,51 @@ class SlowStore:
         return ()
 
 
-class Scene:
+class Counted:
     def __init__(self) -> None:
         self.store = SlowStore()
-        self.clock = HandClock()
+        self.clock = ManualClock()
         store = cast(Store, self.store)
         self.watch_tracker = WatchTracker(store, self.clock, Limits())
         self.learning = BootHistory(store, self.clock, Limits())
 
 
 async def test_those_who_look_at_one_moment_tick_once() -> None:
-    scene = Scene()
-    looks = [asyncio.create_task(scene.watch_tracker.look()) for _ in range(50)]
+    counted = Counted()
+    looks = [asyncio.create_task(counted.watch_tracker.look()) for _ in range(50)]
     await asyncio.sleep(0)
     looks[0].cancel()
-    scene.store.gate.set()
+    counted.store.gate.set()
     seen = await asyncio.gather(*looks[1:])
-    assert scene.store.asked == [100.0]
+    assert counted.store.asked == [100.0]
     assert {watch.since for watch in seen} == {100.0}
 
 
 async def test_a_look_does_not_join_a_tick_that_began_before_everything_stood_still() -> None:
-    scene = Scene()
-    before = asyncio.create_task(scene.watch_tracker.look())
+    counted = Counted()
+    before = asyncio.create_task(counted.watch_tracker.look())
     await asyncio.sleep(0)
-    scene.clock.time += TICK_EVERY
-    after = asyncio.create_task(scene.watch_tracker.look())
+    counted.clock.time += TICK_EVERY
+    after = asyncio.create_task(counted.watch_tracker.look())
     await asyncio.sleep(0)
-    scene.store.gate.set()
+    counted.store.gate.set()
     assert ((await before).since, (await after).since) == (100.0, 100.0 + TICK_EVERY)
 
 
 async def test_a_tick_that_failed_is_not_kept() -> None:
-    scene = Scene()
-    scene.store.gate.set()
-    scene.store.broken = True
+    counted = Counted()
+    counted.store.gate.set()
+    counted.store.broken = True
     with pytest.raises(StoreUnavailable):
-        await scene.watch_tracker.look()
-    scene.store.broken = False
-    assert (await scene.watch_tracker.look()).since == 100.0
+        await counted.watch_tracker.look()
+    counted.store.broken = False
+    assert (await counted.watch_tracker.look()).since == 100.0
 
 
 async def test_those_who_ask_for_a_templates_boots_at_one_moment_read_them_once() -> None:
-    scene = Scene()
-    asking = [asyncio.create_task(scene.learning.boots(template())) for _ in range(50)]
+    counted = Counted()
+    asking = [asyncio.create_task(counted.learning.boots(template())) for _ in range(50)]
     await asyncio.sleep(0)
-    scene.store.gate.set()
+    counted.store.gate.set()
     await asyncio.gather(*asking)
-    assert len(scene.store.asked) == 1
+    assert len(counted.store.asked) == 1

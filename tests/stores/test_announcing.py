@@ -28,7 +28,7 @@ from muster.ports.wakeups import (
 )
 from muster.stores.announcements import NOTHING_NEW, announcer
 from muster.stores.sql import SqlStore, open_sqlite
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 from tests.domain import builders
 from tests.stores.ids import CountingIds
 
@@ -69,20 +69,20 @@ async def store(heard: Heard) -> AsyncIterator[SqlStore]:
 
 
 async def test_a_submission_wakes_the_drivers(store: SqlStore, heard: Heard) -> None:
-    operation = await Scene(store).submitted()
+    operation = await Records(store).submitted()
     assert heard.since() == sorted([OPERATIONS, EVENTS, *_all_of(operation), progress_topic(operation.id)])
 
 
 async def test_a_submission_that_has_its_driver_wakes_no_other(store: SqlStore, heard: Heard) -> None:
-    leased = replace(Scene(store).draft(), lease_owner="me", lease_until=60.0, epoch=1)
+    leased = replace(Records(store).draft(), lease_owner="me", lease_until=60.0, epoch=1)
     await store.submit(leased)
     assert OPERATIONS not in heard.since()
 
 
 async def test_a_fact_about_a_node_wakes_its_operation(store: SqlStore, heard: Heard) -> None:
-    scene = Scene(store)
-    operation = await scene.leased()
-    (node,) = await scene.created(operation, 1)
+    records = Records(store)
+    operation = await records.leased()
+    (node,) = await records.created(operation, 1)
     heard.since()
     up = await store.apply(lifecycle.booted(node, now=3.0, deadline_at=500.0))
     topics = sorted([EVENTS, node_topic(node.id), *_all_of(operation)])
@@ -96,9 +96,9 @@ async def test_a_fact_about_a_node_wakes_its_operation(store: SqlStore, heard: H
 
 
 async def test_a_driver_is_woken_by_everybody_but_itself(store: SqlStore, heard: Heard) -> None:
-    scene = Scene(store)
-    operation, other = await scene.leased(), await scene.leased()
-    nodes = await scene.created(operation, 3)
+    records = Records(store)
+    operation, other = await records.leased(), await records.leased()
+    nodes = await records.created(operation, 3)
     driver = driver_topic(operation.id)
     heard.since()
     own = await store.write_operation(operations.progressed(operation, _STEP, now=3.0), fence=operation.fence)
@@ -115,25 +115,25 @@ async def test_a_driver_is_woken_by_everybody_but_itself(store: SqlStore, heard:
 
 
 async def test_a_claim_wakes_the_nodes_and_followers_once(store: SqlStore, heard: Heard) -> None:
-    scene = Scene(store)
-    idle = await scene.idle(2)
-    operation = await scene.leased()
+    records = Records(store)
+    idle = await records.idle(2)
+    operation = await records.leased()
     heard.since()
-    await scene.claim(operation, 2)
+    await records.claim(operation, 2)
     assert heard.since() == sorted(
         [EVENTS, operation_topic(operation.id), *(node_topic(node.id) for node in idle)]
     )
 
 
 async def test_a_node_that_is_gone_and_a_launch_that_closed_make_room(store: SqlStore, heard: Heard) -> None:
-    scene = Scene(store)
-    operation = await scene.leased()
-    (node,) = await scene.created(operation, 1)
+    records = Records(store)
+    operation = await records.leased()
+    (node,) = await records.created(operation, 1)
     doomed = await store.apply(lifecycle.condemn(node, now=3.0, reason=Reason.OPERATOR))
     heard.since()
     await store.apply(lifecycle.confirm_gone(doomed, now=4.0))
     assert ROOM in heard.since()
-    launch = await scene.called(scene.plan(operation, ordinal=2), operation.fence)
+    launch = await records.called(records.plan(operation, ordinal=2), operation.fence)
     assert ROOM not in heard.since()
     abandoned = launches.abandoned(launch, now=5.0, reason=Reason.CAPACITY)
     await store.write_launch(launch, abandoned, fence=None)
@@ -141,8 +141,8 @@ async def test_a_node_that_is_gone_and_a_launch_that_closed_make_room(store: Sql
 
 
 async def test_an_operation_that_leaves_the_queue_or_ends_makes_room(store: SqlStore, heard: Heard) -> None:
-    scene = Scene(store)
-    operation = await scene.leased()
+    records = Records(store)
+    operation = await records.leased()
     queued = await store.write_operation(operations.queued(operation, _STEP, now=2.0))
     heard.since()
     left = await store.write_operation(operations.progressed(queued, _STEP, now=3.0))
@@ -153,10 +153,10 @@ async def test_an_operation_that_leaves_the_queue_or_ends_makes_room(store: SqlS
 
 
 async def test_handing_over_wakes_no_node(store: SqlStore, heard: Heard) -> None:
-    scene = Scene(store)
-    await scene.idle(1)
-    operation = await scene.leased()
-    (claimed,) = await scene.claim(operation, 1)
+    records = Records(store)
+    await records.idle(1)
+    operation = await records.leased()
+    (claimed,) = await records.claim(operation, 1)
     bound = await store.apply(lifecycle.attached(claimed, now=3.0, deadline_at=500.0))
     assert bound.assignment_id is not None
     member = Member(node_id=bound.id, assignment_id=bound.assignment_id)
@@ -180,8 +180,8 @@ def test_a_change_that_wakes_no_node_leaves_it_with_the_same_to_do(state: NodeSt
 
 
 async def test_a_refused_write_and_a_beat_wake_nobody(store: SqlStore, heard: Heard) -> None:
-    scene = Scene(store)
-    (node,) = await scene.created(await scene.leased(), 1)
+    records = Records(store)
+    (node,) = await records.created(await records.leased(), 1)
     await store.apply(lifecycle.drained(node, now=5.0))
     heard.since()
     with pytest.raises(Conflict):

@@ -12,15 +12,15 @@ from muster.domain.events import Event
 from muster.stores.sql import SqlStore, open_sqlite, sqlite
 from muster.stores.sql.postgres.store import open_postgres
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 from tests.stores import postgres
 from tests.stores.ids import CountingIds
 
 
 async def _writing(store: SqlStore, begun: asyncio.Event, stop: asyncio.Event) -> None:
-    scene = Scene(store)
+    records = Records(store)
     for number in range(100_000):
-        (node,) = await scene.created(await scene.leased(), 1)
+        (node,) = await records.created(await records.leased(), 1)
         await store.apply(lifecycle.joined(node, boot_id="b", now=3.0))
         if number == 2:
             begun.set()

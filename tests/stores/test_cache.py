@@ -25,7 +25,7 @@ from muster.ports.wakeups import ACCESS
 from muster.stores.cache import SETTLED, SPEAKER, CachedAccess, CachedStore, Kept, follow_revocations
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.stores.wakeups import LocalWakeups
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 from tests.stores.ids import CountingIds
 
 OPEN = (Status.QUEUED, Status.RUNNING)
@@ -115,13 +115,13 @@ async def world() -> AsyncIterator[World]:
 
 async def test_a_hand_over_and_its_release_read_next_to_nothing(world: World) -> None:
     replica = world.replica(alone=True)
-    scene = Scene(replica.store)
-    await scene.idle(2)
-    operation = await scene.leased()
+    records = Records(replica.store)
+    await records.idle(2)
+    operation = await records.leased()
     await replica.store.view(operation.id)
     assert replica.calls[-1] == "view"
 
-    claimed = await scene.claim(operation, 2)
+    claimed = await records.claim(operation, 2)
     held = await replica.store.view(operation.id)
     assert [node.id for node in held.nodes] == sorted(node.id for node in claimed)
     for node in held.nodes:
@@ -137,8 +137,8 @@ async def test_duties_that_look_again_read_nothing_until_a_commit_changes_what_t
     world: World,
 ) -> None:
     replica = world.replica(alone=True)
-    scene = Scene(replica.store)
-    (node,) = await scene.idle(1)
+    records = Records(replica.store)
+    (node,) = await records.idle(1)
 
     async def operations() -> Page[Operation]:
         return await replica.store.operations(kind=None, statuses=OPEN, run=None, after=None, limit=9)
@@ -161,7 +161,7 @@ async def test_duties_that_look_again_read_nothing_until_a_commit_changes_what_t
     assert await look() == []
     await replica.store.apply_template(replace(WEB, min_idle=3), now=3.0)
     assert (await replica.store.templates())[0].spec.min_idle == 3
-    operation = await scene.leased()
+    operation = await records.leased()
     assert (await operations()).items[0].id == operation.id
     await replica.store.renew("replica-a", [operation.fence], until=2e6)
     assert (await operations()).items[0].lease_until == 2e6
@@ -178,8 +178,8 @@ async def test_on_a_shared_store_lists_are_read_each_time(world: World) -> None:
 
 async def test_a_write_that_was_refused_is_followed_by_a_look_at_the_store(world: World) -> None:
     replica = world.replica(alone=True)
-    scene = Scene(replica.store)
-    (node,) = await scene.idle(1)
+    records = Records(replica.store)
+    (node,) = await records.idle(1)
     assert (await listed(replica)).items == (node,)
     world.tells.clear()  # a commit that this memory doesn't hear of
     moved = await world.store.apply(nodes.drained(node, now=2.0))
@@ -199,9 +199,9 @@ async def test_a_write_whose_end_is_unknown_is_followed_by_a_look_at_the_store(
     world: World, verb: str
 ) -> None:
     replica = world.replica(alone=True)
-    scene = Scene(replica.store)
-    (node,) = await scene.idle(1)
-    operation = await scene.leased()
+    records = Records(replica.store)
+    (node,) = await records.idle(1)
+    operation = await records.leased()
 
     async def look() -> set[str]:
         await replica.store.node(node.id)
@@ -225,10 +225,10 @@ async def test_a_write_whose_end_is_unknown_is_followed_by_a_look_at_the_store(
 
 async def test_a_node_that_is_lost_before_the_commit_moves_its_operation_in_memory_too(world: World) -> None:
     replica = world.replica(alone=True)
-    scene = Scene(replica.store)
-    await scene.idle(1)
-    operation = await scene.leased()
-    (node,) = await scene.claim(operation, 1)
+    records = Records(replica.store)
+    await records.idle(1)
+    operation = await records.leased()
+    (node,) = await records.claim(operation, 1)
     await replica.store.view(operation.id)
     await replica.store.apply(nodes.condemn(node, now=2.0, reason=Reason.OPERATOR))
     assert await replica.store.operation(operation.id) == await world.store.operation(operation.id)
@@ -237,19 +237,19 @@ async def test_a_node_that_is_lost_before_the_commit_moves_its_operation_in_memo
 
 async def test_who_waits_before_whom_is_looked_at_anew_when_the_queue_moves(world: World) -> None:
     replica = world.replica(alone=True)
-    scene = Scene(replica.store)
-    first, second = await scene.leased(now=1.0), await scene.leased(now=2.0)
+    records = Records(replica.store)
+    first, second = await records.leased(now=1.0), await records.leased(now=2.0)
     assert (await replica.store.view(second.id)).ahead == 0
-    await scene.queued(first)
+    await records.queued(first)
     assert (await replica.store.view(second.id)).ahead == 1
 
 
 async def test_beats_are_seen_in_a_view_that_was_kept(world: World) -> None:
     replica = world.replica(alone=True)
-    scene = Scene(replica.store)
-    await scene.idle(1)
-    operation = await scene.leased()
-    (node,) = await scene.claim(operation, 1)
+    records = Records(replica.store)
+    await records.idle(1)
+    operation = await records.leased()
+    (node,) = await records.claim(operation, 1)
     before = await replica.store.view(operation.id)
     await replica.store.record_beats([Beat(node_id=node.id, seen_at=before.seen[node.id] + 7.0)])
     assert (await replica.store.view(operation.id)).seen == (await world.store.view(operation.id)).seen
@@ -260,12 +260,12 @@ async def test_a_node_that_beat_before_this_replica_started_is_seen_in_the_view_
     world: World,
 ) -> None:
     """Else a provision after a restart would wait for its next beat."""
-    scene = Scene(world.store)
-    (node,) = await scene.idle(1)
+    records = Records(world.store)
+    (node,) = await records.idle(1)
     replica = world.replica(alone=True)
-    operation = await scene.leased()
+    operation = await records.leased()
     await replica.store.view(operation.id)
-    (claimed,) = await scene.claim(operation, 1)
+    (claimed,) = await records.claim(operation, 1)
     await replica.store.apply(nodes.attached(claimed, now=2.0, deadline_at=100.0))
     view = await replica.store.view(operation.id)
     assert view.seen == (await world.store.view(operation.id)).seen
@@ -274,8 +274,8 @@ async def test_a_node_that_beat_before_this_replica_started_is_seen_in_the_view_
 
 async def test_a_token_that_died_is_not_known_any_more_on_the_replica_that_saw_it(world: World) -> None:
     replica = world.replica(alone=True)
-    scene = Scene(replica.store)
-    (node,) = await scene.idle(1)
+    records = Records(replica.store)
+    (node,) = await records.idle(1)
     await replica.store.admit(
         nodes.joined(node, boot_id="b", now=2.0), node.id, key_hash="key", token_hash="old"
     )
@@ -287,8 +287,8 @@ async def test_a_token_that_died_is_not_known_any_more_on_the_replica_that_saw_i
 
 async def test_on_a_shared_store_a_dead_token_is_known_for_so_long_and_no_longer(world: World) -> None:
     here, there = world.replica(alone=False), world.replica(alone=False)
-    scene = Scene(here.store)
-    (node,) = await scene.idle(1)
+    records = Records(here.store)
+    (node,) = await records.idle(1)
     await there.store.admit(nodes.joined(node, boot_id="b", now=2.0), node.id, key_hash="k", token_hash="old")
     assert await here.store.node_for_token("old") == node.id
     await there.store.admit(None, node.id, key_hash="k", token_hash="new")
@@ -310,7 +310,7 @@ async def test_on_a_shared_store_a_wake_up_makes_all_forget_at_once_what_one_cha
     following = asyncio.create_task(follow_revocations(wakeups, here.cache, here.access))
     await turns()
     heard = wakeups.listen((ACCESS,))
-    (node,) = await Scene(world.store).idle(1)
+    (node,) = await Records(world.store).idle(1)
     joined = nodes.joined(node, boot_id="b", now=2.0)
     await there.admit(joined, node.id, key_hash="key", token_hash="old")
     assert not await heard.wait(0.0), "the first token of a node replaces none"
@@ -334,9 +334,9 @@ async def test_on_a_shared_store_a_wake_up_makes_all_forget_at_once_what_one_cha
 
 async def test_on_a_shared_store_records_are_never_kept(world: World) -> None:
     replica = world.replica(alone=False)
-    scene = Scene(replica.store)
-    (node,) = await scene.idle(1)
-    operation = await scene.leased()
+    records = Records(replica.store)
+    (node,) = await records.idle(1)
+    operation = await records.leased()
     for _ in range(2):
         await replica.store.node(node.id)
         await replica.store.node_view(node.id)
@@ -408,8 +408,8 @@ async def test_memory_is_bounded_and_drops_the_oldest() -> None:
 
 async def test_an_end_is_kept_with_its_lease_as_it_is_stored(world: World) -> None:
     replica = world.replica(alone=True)
-    scene = Scene(replica.store)
-    operation = await scene.leased(until=5.0)
+    records = Records(replica.store)
+    operation = await records.leased(until=5.0)
     await replica.store.view(operation.id)
     (taken,) = await replica.store.lease("replica-b", now=6.0, until=1e6, limit=1)
     assert (await replica.store.view(operation.id)).operation == taken

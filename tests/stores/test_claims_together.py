@@ -10,7 +10,7 @@ from muster.domain.matching import Demand
 from muster.stores.claim_batcher import Ask, End
 from muster.stores.sql import claims, open_sqlite
 from muster.stores.sql.tx import Tx
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 from tests.stores.ids import CountingIds
 
 TOGETHER = 16
@@ -28,10 +28,10 @@ async def test_claims_that_wait_at_the_same_moment_share_one_statement(
 
     monkeypatch.setattr(claims, "claim_together", counting)
     store = open_sqlite(tmp_path / "muster.db", ids=CountingIds())
-    scene = Scene(store)
-    await scene.idle(TOGETHER)
-    operations = [await scene.leased() for _ in range(TOGETHER)]
-    taken = await asyncio.gather(*(scene.claim(operation, 1) for operation in operations))
+    records = Records(store)
+    await records.idle(TOGETHER)
+    operations = [await records.leased() for _ in range(TOGETHER)]
+    taken = await asyncio.gather(*(records.claim(operation, 1) for operation in operations))
     await store.close()
 
     assert sizes == [TOGETHER]

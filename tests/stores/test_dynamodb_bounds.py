@@ -10,7 +10,7 @@ from muster.domain.reasons import Reason
 from muster.stores.dynamodb import AwsClient, schema
 from muster.stores.dynamodb.candidates import Candidates, Hint
 from tests.contracts.store_contract.bookkeeping import assert_books_balance
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 from tests.stores.emulator import over, wired
 
 SHARDS = 16
@@ -24,12 +24,12 @@ async def aws() -> AsyncIterator[AwsClient]:
 
 async def test_a_forsaken_launch_of_many_machines_is_settled(aws: AwsClient) -> None:
     store = await over(aws, shards=SHARDS)
-    scene = Scene(store)
-    operation = await scene.leased()
-    launch = await scene.called(scene.plan(operation, size=40), operation.fence)
-    machines = [scene.machine(launch, state=NodeState.TERMINATING) for _ in range(40)]
+    records = Records(store)
+    operation = await records.leased()
+    launch = await records.called(records.plan(operation, size=40), operation.fence)
+    machines = [records.machine(launch, state=NodeState.TERMINATING) for _ in range(40)]
     machines = [replace(node, reason=Reason.INTERNAL) for node in machines]
-    await scene.adopted(launch, machines, fence=operation.fence)
+    await records.adopted(launch, machines, fence=operation.fence)
     assert await store.count_nodes(state=NodeState.TERMINATING, template=None) == 40
     assert list(await store.overview.failures(since=0.0, limit=99)) == []
     await assert_books_balance(store)
@@ -50,9 +50,9 @@ async def test_a_claim_leaves_a_queue_that_is_full_of_what_suits_others(
     aws: AwsClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await over(aws, shards=SHARDS)
-    scene = Scene(store)
-    (own,) = await scene.idle(1)
-    others = [Hint(receipt=node.id, node_id=node.id) for node in await scene.idle(4, revision=9)]
+    records = Records(store)
+    (own,) = await records.idle(1)
+    others = [Hint(receipt=node.id, node_id=node.id) for node in await records.idle(4, revision=9)]
     looks: list[Hint] = []
 
     async def one_of_them(_queue: Candidates, _resource_class: str, _most: int) -> list[Hint]:
@@ -60,5 +60,5 @@ async def test_a_claim_leaves_a_queue_that_is_full_of_what_suits_others(
         return looks[-1:]
 
     monkeypatch.setattr(Candidates, "pick_up", one_of_them)
-    (taken,) = await scene.claim(await scene.leased(), 1)
+    (taken,) = await records.claim(await records.leased(), 1)
     assert (taken.id, len(looks)) == (own.id, 2)

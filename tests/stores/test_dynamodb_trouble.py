@@ -48,7 +48,7 @@ from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import Item, packed, unpacked
 from muster.system import SystemClock, SystemIds
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 from tests.stores.emulator import REGION, location, made, wired
 from tests.stores.faults import Faults, conflicting, faulty, refusing, throttled
 from tests.stores.ids import CountingIds
@@ -111,8 +111,8 @@ async def joined(store: DynamoStore, node: Node, boot: str = "boot-1") -> Node:
 async def test_a_write_whose_answer_was_lost_happened_once(
     store: DynamoStore, shaky: DynamoStore, faults: Faults
 ) -> None:
-    scene = Scene(store)
-    (node,) = await scene.created(await scene.leased(), 1)
+    records = Records(store)
+    (node,) = await records.created(await records.leased(), 1)
     await shaky.events(after=None, limit=1)  # it knows how far the feed is
     faults.strike("TransactWriteItems")
     after = await joined(shaky, node)
@@ -178,8 +178,8 @@ def test_the_policy_names_the_partition_of_the_region(region: str, part: str) ->
 async def test_a_store_that_throttles_for_long_is_unavailable_and_comes_back_by_itself(
     store: DynamoStore, shaky: DynamoStore, faults: Faults
 ) -> None:
-    scene = Scene(store)
-    (node,) = await scene.created(await scene.leased(), 1)
+    records = Records(store)
+    (node,) = await records.created(await records.leased(), 1)
     faults.strike("*", throttled, times=1000)
     for call in (
         lambda: shaky.node(node.id),
@@ -204,8 +204,8 @@ async def test_a_call_that_is_throttled_for_a_moment_is_only_slower(
 async def test_a_transaction_that_met_another_is_tried_again(
     store: DynamoStore, shaky: DynamoStore, faults: Faults
 ) -> None:
-    scene = Scene(store)
-    (node,) = await scene.created(await scene.leased(), 1)
+    records = Records(store)
+    (node,) = await records.created(await records.leased(), 1)
     faults.strike("TransactWriteItems", conflicting, times=3)
     assert await joined(shaky, node) == await store.node(node.id)
 
@@ -323,8 +323,8 @@ class Torn(AwsClient):
 async def test_the_auditor_corrects_no_counter_for_a_machine_that_is_yet_to_be_seen(
     aws: AwsClient, store: DynamoStore
 ) -> None:
-    scene = Scene(store)
-    await scene.created(await scene.leased(), 1)
+    records = Records(store)
+    await records.created(await records.leased(), 1)
     clock = Bootstrap()
     auditor = await opened(Torn.of(aws, clock, "MACHINE#"), clock=clock)
     assert list(await auditor.audit(now=9.0)) == []
@@ -335,10 +335,10 @@ async def test_the_auditor_corrects_no_counter_for_a_machine_that_is_yet_to_be_s
 async def test_who_takes_an_operation_over_sees_what_was_bound_in_its_last_moment(
     aws: AwsClient, store: DynamoStore
 ) -> None:
-    scene = Scene(store)
-    operation = await scene.leased(until=5.0)
-    await scene.idle(1)
-    (node,) = await scene.claim(operation, 1)
+    records = Records(store)
+    operation = await records.leased(until=5.0)
+    await records.idle(1)
+    (node,) = await records.claim(operation, 1)
     clock = Bootstrap()
     other = await opened(Torn.of(aws, clock, f"NODE#{node.id}"), clock=clock)
     assert (await other.view(operation.id)).nodes == ()
@@ -350,9 +350,9 @@ async def test_who_takes_an_operation_over_sees_what_was_bound_in_its_last_momen
 async def test_a_commit_is_refused_whose_version_was_read_with_a_node_as_it_was_before(
     store: DynamoStore,
 ) -> None:
-    scene = Scene(store)
-    operation = await scene.leased()
-    node, lost = await scene.created(operation, 2)
+    records = Records(store)
+    operation = await records.leased()
+    node, lost = await records.created(operation, 2)
     await store.record_beats([Beat(node_id=each.id, seen_at=100.0) for each in (node, lost)])
     await store.apply(lifecycle.condemn(lost, now=100.0, reason=Reason.OPERATOR))
     moved = await store.operation(operation.id)
@@ -377,8 +377,8 @@ async def test_two_replicas_write_one_feed_that_misses_and_repeats_nothing(
     aws: AwsClient, store: DynamoStore
 ) -> None:
     other = await opened(aws)
-    scene = Scene(store)
-    nodes = await scene.created(await scene.leased(), 6)
+    records = Records(store)
+    nodes = await records.created(await records.leased(), 6)
 
     async def write(node: Node) -> None:
         for number in range(6):
@@ -410,8 +410,8 @@ async def test_a_place_in_the_feed_that_this_table_never_reached_is_refused(
 async def test_an_operation_of_a_kind_that_only_newer_replicas_know_is_left_to_them(
     store: DynamoStore,
 ) -> None:
-    scene = Scene(store)
-    newer, own = scene.draft(), scene.draft()
+    records = Records(store)
+    newer, own = records.draft(), records.draft()
     for each in (newer, own):
         await store.submit(each)
     key = keys.operation(newer.id)
@@ -430,7 +430,7 @@ async def test_an_operation_of_a_kind_that_only_newer_replicas_know_is_left_to_t
 async def test_an_operation_that_an_index_names_under_two_statuses_is_listed_once(
     store: DynamoStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    operation = await Scene(store).submitted()
+    operation = await Records(store).submitted()
     item = await store._table.get(keys.operation(operation.id))
 
     async def moving(_table: Table, _partition: str, **_given: object) -> AsyncIterator[Item]:
@@ -465,32 +465,32 @@ async def left(aws: AwsClient, url: str, *stores: DynamoStore) -> int:
 async def test_foreign_doubled_and_stale_messages_are_dropped_and_claim_nothing(
     aws: AwsClient, store: DynamoStore
 ) -> None:
-    scene = Scene(store)
-    gone, idle = await scene.idle(2)
+    records = Records(store)
+    gone, idle = await records.idle(2)
     await store.apply(lifecycle.condemn(gone, now=6.0, reason=Reason.OPERATOR))
     hint = json.dumps({"node": idle.id})
     url = await sent(aws, "hello", "[]", '{"node": 7}', '{"node": "node-x"}', hint, hint, hint)
-    operation = await scene.leased()
-    assert [node.id for node in await scene.claim(operation, 9)] == [idle.id]
-    assert list(await scene.claim(operation, 9)) == []
-    await scene.idle(1)
-    assert len(await scene.claim(operation, 9)) == 1
+    operation = await records.leased()
+    assert [node.id for node in await records.claim(operation, 9)] == [idle.id]
+    assert list(await records.claim(operation, 9)) == []
+    await records.idle(1)
+    assert len(await records.claim(operation, 9)) == 1
     assert await left(aws, url, store) == 0
 
 
 async def test_what_the_queue_lost_is_found_in_the_table(aws: AwsClient, store: DynamoStore) -> None:
-    scene = Scene(store)
-    idle = await scene.idle(3)
+    records = Records(store)
+    idle = await records.idle(3)
     await aws.sqs("purge_queue", QueueUrl=await sent(aws))
-    (taken,) = await scene.claim(await scene.leased(), 1)
+    (taken,) = await records.claim(await records.leased(), 1)
     assert taken.id in [node.id for node in idle]
 
 
 async def test_what_the_queue_lost_is_offered_again_once_and_claims_are_led_to_it(
     aws: AwsClient, store: DynamoStore
 ) -> None:
-    scene = Scene(store)
-    idle = await scene.idle(3)
+    records = Records(store)
+    idle = await records.idle(3)
     url = await sent(aws)
     await store.offer(idle)
     assert await left(aws, url, store) == 3, "nothing was lost"
@@ -501,18 +501,18 @@ async def test_what_the_queue_lost_is_offered_again_once_and_claims_are_led_to_i
     hints = await store._candidates.pick_up("large", 9)
     assert sorted(str(hint.node_id) for hint in hints) == sorted(node.id for node in idle)
     await store._candidates.put_back("large", hints, hints)
-    assert len(await scene.claim(await scene.leased(), 3)) == 3
+    assert len(await records.claim(await records.leased(), 3)) == 3
     assert await left(aws, url, store) == 0
 
 
 async def test_a_node_that_suits_somebody_else_is_left_in_the_queue_for_him(
     aws: AwsClient, store: DynamoStore
 ) -> None:
-    scene = Scene(store)
-    served = await scene.served("other")
-    await scene.idle(1)
+    records = Records(store)
+    served = await records.served("other")
+    await records.idle(1)
     url = await sent(aws)
-    assert len(await scene.claim(await scene.leased(), 2)) == 1
+    assert len(await records.claim(await records.leased(), 2)) == 1
     assert await left(aws, url, store) == 1
     assert (await store.node(served.id)).state is NodeState.IDLE
 
@@ -520,13 +520,13 @@ async def test_a_node_that_suits_somebody_else_is_left_in_the_queue_for_him(
 async def test_claims_that_wait_together_share_their_calls_and_get_each_their_own(
     store: DynamoStore, shaky: DynamoStore, faults: Faults
 ) -> None:
-    scene = Scene(store)
-    await scene.idle(7)
-    taken, fence = await scene.taken_over()
-    operations = [await scene.leased() for _ in range(3)]
+    records = Records(store)
+    await records.idle(7)
+    taken, fence = await records.taken_over()
+    operations = [await records.leased() for _ in range(3)]
     operations.insert(1, replace(taken, epoch=fence.epoch))
     before = faults.calls.count("TransactWriteItems")
-    crowd = Scene(shaky, numbers=count(1000))
+    crowd = Records(shaky, numbers=count(1000))
     found = await asyncio.gather(*(crowd.claim(each, 3) for each in operations), return_exceptions=True)
     assert isinstance(found[1], LeaseLost)
     got = [each for each in found if not isinstance(each, BaseException)]
@@ -539,12 +539,12 @@ async def test_claims_that_wait_together_share_their_calls_and_get_each_their_ow
 
 
 async def test_claims_go_on_without_any_queue(aws: AwsClient, store: DynamoStore) -> None:
-    scene = Scene(store)
+    records = Records(store)
     url = await sent(aws)
-    await scene.idle(1)
+    await records.idle(1)
     await aws.sqs("delete_queue", QueueUrl=url)
-    await store.offer(await scene.idle(1))
-    assert len(await scene.claim(await scene.leased(), 2)) == 2
+    await store.offer(await records.idle(1))
+    assert len(await records.claim(await records.leased(), 2)) == 2
 
 
 class Hanging:
@@ -606,36 +606,36 @@ async def test_trouble_with_sqs_fails_no_claim_and_holds_up_the_first_alone(
     monkeypatch.setattr("muster.stores.dynamodb.candidates.MARGIN_SECONDS", 0.05)
     sqs, clock = Hanging() if code is None else Answering(code), Moved()
     store = await opened(with_sqs(aws, sqs), clock=clock)
-    scene = Scene(store)
-    operation = await scene.leased()
+    records = Records(store)
+    operation = await records.leased()
     async with asyncio.timeout(60):
-        await scene.idle(9)
+        await records.idle(9)
         await store._candidates.sent()
         tried = len(sqs.calls)
         assert tried <= 2, "a look for the queue, and one call"
         for _ in range(2):
-            assert len(await scene.claim(operation, 1)) == 1
-        await store.offer(await scene.idle(1))
+            assert len(await records.claim(operation, 1)) == 1
+        await store.offer(await records.idle(1))
         assert len(sqs.calls) == tried, "it is left alone for a while"
         for pause in (REST_FIRST, 2 * REST_FIRST, 4 * REST_FIRST):
             clock.at += pause + 1
-            assert len(await scene.claim(operation, 1)) == 1
+            assert len(await records.claim(operation, 1)) == 1
             assert len(sqs.calls) > tried, "it is tried again"
             tried = len(sqs.calls)
             clock.at += pause
-            assert len(await scene.claim(operation, 1)) == 1
+            assert len(await records.claim(operation, 1)) == 1
             assert len(sqs.calls) == tried, "and left alone for longer"
 
 
 async def test_a_queue_that_answers_again_is_used_again_at_once(aws: AwsClient) -> None:
     broken, clock = Answering("OverLimit"), Moved()
     store = await opened(with_sqs(aws, broken), clock=clock)
-    scene = Scene(store)
-    await scene.idle(1)
+    records = Records(store)
+    await records.idle(1)
     await store._candidates.sent()
     store._candidates._aws = aws
     clock.at += REST_FIRST + 1
-    await scene.idle(1)
+    await records.idle(1)
     assert await left(aws, await sent(aws), store) == 1
 
 
@@ -653,7 +653,7 @@ async def test_nobody_waits_for_what_he_announced_and_it_is_sent_together(
     sqs = Hanging()
     store = await opened(with_sqs(aws, sqs))
     async with asyncio.timeout(120):
-        idle = await Scene(store).idle(5)
+        idle = await Records(store).idle(5)
     assert sqs.sent == [[idle[0].id]]
     sqs.go.set()
     await store._candidates.sent()
@@ -699,8 +699,8 @@ async def test_leases_and_beats_wait_for_no_flood_of_other_calls(monkeypatch: py
 async def test_heartbeats_cost_one_write_per_node_in_fifteen_seconds_unless_they_say_something(
     aws: AwsClient, store: DynamoStore
 ) -> None:
-    scene = Scene(store)
-    (node,) = await scene.created(await scene.leased(), 1)
+    records = Records(store)
+    (node,) = await records.created(await records.leased(), 1)
     priced = await opened(aws, beat_every=15.0)
 
     async def seen(at: float, said: Health | None = None) -> float:
@@ -860,13 +860,13 @@ BATCHES = {"SendMessageBatch": "SendMessage", "DeleteMessageBatch": "DeleteMessa
 async def test_the_policy_allows_what_a_server_does_and_no_more(
     shaky: DynamoStore, aws: AwsClient, faults: Faults
 ) -> None:
-    scene = Scene(shaky)
-    await scene.idle(2)
-    await scene.claim(await scene.leased(), 1)
+    records = Records(shaky)
+    await records.idle(2)
+    await records.claim(await records.leased(), 1)
     await shaky.audit(now=9.0)
     await shaky.prune(before=1.0, limit=9)
-    await shaky.offer(await scene.idle(1))
-    await shaky.renew("replica-a", [(await scene.leased()).fence], until=9.0)
+    await shaky.offer(await records.idle(1))
+    await shaky.renew("replica-a", [(await records.leased()).fence], until=9.0)
     statements = json.loads(policy(aws.location, account="123456789012"))["Statement"]
     allowed = {action.partition(":")[2] for each in statements for action in each["Action"]}
     done = {verb for call in faults.calls for verb in VERBS.get(call, [BATCHES.get(call, call)])}

@@ -8,7 +8,7 @@ from muster.domain.errors import NotFound
 from muster.domain.ids import NodeId
 from muster.domain.template import TemplateSpec
 from muster.stores.sql import open_sqlite
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 from tests.stores.ids import CountingIds
 
 T = TypeVar("T")
@@ -27,11 +27,11 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
 def test_an_inline_store_never_suspends_and_starts_no_thread() -> None:
     before = set(threading.enumerate())
     store = open_sqlite(":memory:", ids=CountingIds(), inline=True)
-    scene = Scene(store)
+    records = Records(store)
     at_once(store.apply_template(TemplateSpec(name="web", provider="simulated"), now=1.0))
-    at_once(scene.idle(3))
-    operation = at_once(scene.leased())
-    assert len(at_once(scene.claim(operation, 2))) == 2
+    at_once(records.idle(3))
+    operation = at_once(records.leased())
+    assert len(at_once(records.claim(operation, 2))) == 2
     assert len(at_once(store.view(operation.id)).nodes) == 2
     with pytest.raises(NotFound):
         at_once(store.node(NodeId("node-x")))
@@ -44,9 +44,9 @@ def test_two_inline_stores_with_the_same_calls_hold_the_same() -> None:
     dumps = []
     for _ in range(2):
         store = open_sqlite(":memory:", ids=CountingIds(), inline=True)
-        scene = Scene(store)
-        at_once(scene.idle(5))
-        at_once(scene.claim(at_once(scene.leased()), 3))
+        records = Records(store)
+        at_once(records.idle(5))
+        at_once(records.claim(at_once(records.leased()), 3))
         dumps.append(at_once(store.events(after=None, limit=500)))
         at_once(store.close())
     assert dumps[0] == dumps[1]

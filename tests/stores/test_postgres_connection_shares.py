@@ -17,7 +17,7 @@ from tests.stores.ids import CountingIds
 from tests.stores.wire import Wire
 
 
-class Hand:
+class ManualClock:
     def __init__(self) -> None:
         self.now = 0.0
 
@@ -41,7 +41,7 @@ def closed(share: Share) -> int:
 
 
 def test_whoever_is_refused_gives_a_part_back_and_asks_for_no_more() -> None:
-    share = Share(12, monotonic=Hand())
+    share = Share(12, monotonic=ManualClock())
     held(share, 8)
     assert share.ask()
     share.refused()
@@ -51,7 +51,7 @@ def test_whoever_is_refused_gives_a_part_back_and_asks_for_no_more() -> None:
 
 
 def test_many_that_are_refused_at_once_count_as_one_refusal() -> None:
-    share = Share(12, monotonic=Hand())
+    share = Share(12, monotonic=ManualClock())
     held(share, 8)
     for _ in range(4):
         assert share.ask()
@@ -62,7 +62,7 @@ def test_many_that_are_refused_at_once_count_as_one_refusal() -> None:
 
 
 def test_the_last_one_is_kept_and_who_has_none_gives_nothing() -> None:
-    share = Share(4, monotonic=Hand())
+    share = Share(4, monotonic=ManualClock())
     share.refused()
     assert share.allowed == 4
     held(share, 1)
@@ -71,7 +71,7 @@ def test_the_last_one_is_kept_and_who_has_none_gives_nothing() -> None:
 
 
 def test_more_is_taken_step_by_step_until_there_is_all_that_was_wanted() -> None:
-    clock = Hand()
+    clock = ManualClock()
     share = Share(12, monotonic=clock)
     held(share, 4)
     share.refused()
@@ -84,7 +84,7 @@ def test_more_is_taken_step_by_step_until_there_is_all_that_was_wanted() -> None
 
 
 def test_whoever_has_all_looks_now_and_then_whether_there_is_room_for_others() -> None:
-    clock = Hand()
+    clock = ManualClock()
     share = Share(4, monotonic=clock)
     held(share, 4)
     assert not share.look()

@@ -22,7 +22,7 @@ from muster.stores.sql.postgres.bridge import in_thread
 from muster.stores.sql.postgres.store import open_postgres
 from muster.stores.sql.tx import Tx
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 from tests.stores import postgres
 from tests.stores.ids import CountingIds
 
@@ -155,8 +155,8 @@ async def test_a_writer_that_stands_still_before_its_end_holds_nobody_back(store
 
 async def test_an_entitys_events_keep_their_order_whoever_began_first(store: SqlStore) -> None:
     """The first to begin, and so with the lower transaction number, writes the record last."""
-    scene = Scene(store)
-    (node,) = await scene.created(await scene.leased(), 1)
+    records = Records(store)
+    (node,) = await records.created(await records.leased(), 1)
     still = Standstill()
 
     def early(tx: Tx) -> None:
@@ -178,9 +178,9 @@ async def test_an_entitys_events_keep_their_order_whoever_began_first(store: Sql
 async def test_a_takeover_waits_for_a_write_under_the_old_epoch_or_that_write_is_refused(
     store: SqlStore,
 ) -> None:
-    scene = Scene(store)
-    operation = await scene.leased(until=10.0)
-    (node,) = await scene.created(operation, 1)
+    records = Records(store)
+    operation = await records.leased(until=10.0)
+    (node,) = await records.created(operation, 1)
     still = Standstill()
 
     def slow(tx: Tx) -> Node:
@@ -201,12 +201,12 @@ async def test_a_takeover_waits_for_a_write_under_the_old_epoch_or_that_write_is
 
 
 async def test_caps_hold_whoever_reserves_at_once(store: SqlStore) -> None:
-    scene = Scene(store)
+    records = Records(store)
     await store.apply_template(TemplateSpec(name="web", provider="simulated", max_nodes=10), now=1.0)
-    leased = [await scene.leased() for _ in range(16)]
+    leased = [await records.leased() for _ in range(16)]
 
     async def reserve(number: int) -> bool:
-        launch = scene.plan(leased[number], size=3)
+        launch = records.plan(leased[number], size=3)
         try:
             await store.reserve(launch, cap=10, total_cap=10, fence=leased[number].fence)
         except CapReached:
@@ -219,9 +219,9 @@ async def test_caps_hold_whoever_reserves_at_once(store: SqlStore) -> None:
 
 async def test_nodes_that_others_hold_without_taking_them_are_waited_for(store: SqlStore) -> None:
     """A claim looks for its own nodes and for anybody's, and so holds more than it takes for a moment."""
-    scene = Scene(store)
-    idle = await scene.idle(3)
-    operation = await scene.leased()
+    records = Records(store)
+    idle = await records.idle(3)
+    operation = await records.leased()
     still = Standstill()
 
     def holding(tx: Tx) -> None:
@@ -230,12 +230,12 @@ async def test_nodes_that_others_hold_without_taking_them_are_waited_for(store: 
 
     held = asyncio.create_task(store._engine.write(holding))
     await still.reached()
-    claiming = asyncio.create_task(scene.claim(operation, 2))
+    claiming = asyncio.create_task(records.claim(operation, 2))
     await until_somebody_waits(store, claiming)
     still.on.set()
     await held
     assert {node.id for node in await claiming} < {node.id for node in idle}
-    assert len(await scene.claim(operation, 2)) == 1
+    assert len(await records.claim(operation, 2)) == 1
 
 
 async def test_whoever_meets_in_a_deadlock_is_run_again(store: SqlStore) -> None:
@@ -252,8 +252,8 @@ async def test_whoever_meets_in_a_deadlock_is_run_again(store: SqlStore) -> None
 
         return work
 
-    scene = Scene(store)
-    await scene.created(await scene.leased(), 1)
+    records = Records(store)
+    await records.created(await records.leased(), 1)
     await asyncio.gather(
         store._engine.write(crossing("total", "template/web")),
         store._engine.write(crossing("template/web", "total")),
@@ -262,8 +262,8 @@ async def test_whoever_meets_in_a_deadlock_is_run_again(store: SqlStore) -> None
 
 
 async def test_a_beat_that_meets_the_end_of_its_node_leaves_no_row_behind(store: SqlStore) -> None:
-    scene = Scene(store)
-    (node,) = await scene.created(await scene.leased(), 1)
+    records = Records(store)
+    (node,) = await records.created(await records.leased(), 1)
     doomed = await store.apply(lifecycle.condemn(node, reason=Reason.OPERATOR, now=3.0))
     still = Standstill()
 
@@ -282,8 +282,8 @@ async def test_a_beat_that_meets_the_end_of_its_node_leaves_no_row_behind(store:
 
 async def test_a_sign_of_life_and_the_verdict_on_silence_never_pass_each_other(store: SqlStore) -> None:
     """The verdict holds the row that a beat wants to write: one of them is first, and the other knows."""
-    scene = Scene(store)
-    (node,) = await scene.idle(1)
+    records = Records(store)
+    (node,) = await records.idle(1)
     still = Standstill()
 
     def judging(tx: Tx) -> None:
@@ -305,12 +305,12 @@ async def test_a_sign_of_life_and_the_verdict_on_silence_never_pass_each_other(s
 
 
 async def test_an_audit_among_writers_finds_nothing_wrong(store: SqlStore) -> None:
-    scene = Scene(store)
+    records = Records(store)
     await store.limit_installation(1000, now=1.0)
-    leased = [await scene.leased() for _ in range(8)]
+    leased = [await records.leased() for _ in range(8)]
 
     async def churn(number: int) -> None:
-        for node in await scene.created(leased[number], 4):
+        for node in await records.created(leased[number], 4):
             doomed = await store.apply(lifecycle.condemn(node, reason=Reason.OPERATOR, now=3.0))
             await store.apply(lifecycle.confirm_gone(doomed, now=4.0))
 
@@ -329,9 +329,9 @@ async def test_text_that_postgresql_cant_hold_is_kept_as_well_as_can_be(store: S
 
 
 async def test_a_flood_of_work_delays_no_lease_and_no_beat(store: SqlStore) -> None:
-    scene = Scene(store)
-    operation = await scene.leased()
-    (node,) = await scene.created(operation, 1)
+    records = Records(store)
+    operation = await records.leased()
+    (node,) = await records.created(operation, 1)
     flood = [
         asyncio.create_task(store.note("x", "flood", reason=None, detail="", now=1.0)) for _ in range(1500)
     ]
@@ -345,10 +345,10 @@ async def test_a_flood_of_work_delays_no_lease_and_no_beat(store: SqlStore) -> N
 
 
 async def test_claims_that_wait_together_get_each_their_own(store: SqlStore) -> None:
-    scene = Scene(store)
-    await scene.idle(9)
-    operations = [await scene.leased() for _ in range(5)]
-    found = await asyncio.gather(*(scene.claim(each, 2) for each in operations))
+    records = Records(store)
+    await records.idle(9)
+    operations = [await records.leased() for _ in range(5)]
+    found = await asyncio.gather(*(records.claim(each, 2) for each in operations))
     assert [len(each) for each in found] == [2, 2, 2, 2, 1], "first come, first served"
     for operation, got in zip(operations, found, strict=True):
         assert {node.operation_id for node in got} == {operation.id}
@@ -361,13 +361,13 @@ async def test_claims_that_wait_together_get_each_their_own(store: SqlStore) -> 
 async def test_of_claims_that_wait_together_only_the_one_that_lost_its_lease_is_refused(
     store: SqlStore,
 ) -> None:
-    scene = Scene(store)
-    await scene.idle(2)
-    taken, fence = await scene.taken_over()
+    records = Records(store)
+    await records.idle(2)
+    taken, fence = await records.taken_over()
     before = replace(taken, epoch=fence.epoch)
-    first, last = await scene.leased(), await scene.leased()
+    first, last = await records.leased(), await records.leased()
     found = await asyncio.gather(
-        *(scene.claim(each, 1) for each in (first, before, last)), return_exceptions=True
+        *(records.claim(each, 1) for each in (first, before, last)), return_exceptions=True
     )
     assert isinstance(found[1], LeaseLost)
     assert [len(each) for each in (found[0], found[2]) if not isinstance(each, BaseException)] == [1, 1]
@@ -376,12 +376,12 @@ async def test_of_claims_that_wait_together_only_the_one_that_lost_its_lease_is_
 async def test_nobody_waits_for_the_operation_of_somebody_who_claims_at_the_same_time(
     store: SqlStore, address: str
 ) -> None:
-    scene = Scene(store)
-    await scene.idle(3)
-    first, held, last = [await scene.leased() for _ in range(3)]
+    records = Records(store)
+    await records.idle(3)
+    first, held, last = [await records.leased() for _ in range(3)]
     with psycopg.connect(address) as other:
         other.execute("SELECT 1 FROM operations WHERE id = %s FOR UPDATE", (held.id,))
-        claims = [asyncio.create_task(scene.claim(each, 1)) for each in (first, held, last)]
+        claims = [asyncio.create_task(records.claim(each, 1)) for each in (first, held, last)]
         assert [len(await claims[place]) for place in (0, 2)] == [1, 1]
         await until_somebody_waits(store, claims[1])
     assert len(await claims[1]) == 1

@@ -22,7 +22,7 @@ from muster.stores.sql.postgres.session import schema as spelt
 from muster.stores.sql.postgres.store import create_database, look, open_postgres, prepare
 from muster.stores.sql.tx import Tx
 from tests.contracts.store_contract.bookkeeping import assert_books_balance
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 from tests.stores import postgres
 from tests.stores.ids import CountingIds
 from tests.stores.wire import Wire
@@ -214,9 +214,9 @@ def test_how_far_the_log_is_complete_is_not_asked_of_a_standby() -> None:
 async def test_a_commit_whose_answer_was_lost_is_told_as_uncertain_and_repeating_is_harmless(
     store: SqlStore, wire: Wire
 ) -> None:
-    scene = Scene(store)
-    operation = await scene.leased()
-    launch = scene.plan(operation, size=2)
+    records = Records(store)
+    operation = await records.leased()
+    launch = records.plan(operation, size=2)
     wire.swallow_the_next_answer_to_a_commit()
     with pytest.raises(StoreUnavailable, match="the write may have happened"):
         await store.reserve(launch, cap=10, total_cap=10, fence=operation.fence)
@@ -224,11 +224,11 @@ async def test_a_commit_whose_answer_was_lost_is_told_as_uncertain_and_repeating
     again = await store.reserve(launch, cap=10, total_cap=10, fence=operation.fence)
     assert again == launch
     assert (await store.usage("web")).total == 2
-    draft = scene.draft(key="once")
+    draft = records.draft(key="once")
     wire.swallow_the_next_answer_to_a_commit()
     with pytest.raises(StoreUnavailable):
         await store.submit(draft)
-    assert await store.submit(scene.draft(key="once")) == (draft, False)
+    assert await store.submit(records.draft(key="once")) == (draft, False)
     called = launches.calling(again, now=3.0)
     wire.swallow_the_next_answer_to_a_commit()
     with pytest.raises(StoreUnavailable):
@@ -398,8 +398,8 @@ async def test_one_bad_read_fails_alone(address: str) -> None:
 
 
 async def test_an_operation_of_a_kind_that_only_newer_replicas_know_is_left_to_them(store: SqlStore) -> None:
-    scene = Scene(store)
-    newer, known = scene.draft(), scene.draft()
+    records = Records(store)
+    newer, known = records.draft(), records.draft()
     for operation in (newer, known):
         await store.submit(operation)
 

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from muster.config import DataDirectory
 from muster.integrations.process.demo_site import Site
+from tools.screenshots.contents import Shown, begun, filled
 from tools.screenshots.elsewhere import azure, github
-from tools.screenshots.scene import Scene, begun, played
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
@@ -43,12 +43,12 @@ class Picture:
     height: int = 860
 
 
-def pictures(scene: Scene) -> list[Picture]:
+def pictures(shown: Shown) -> list[Picture]:
     return [
         Picture(name="overview", path="/", wait_for="[data-testid=verdict]", height=1160),
         Picture(
             name="operation",
-            path=f"/operations/{scene.failed}",
+            path=f"/operations/{shown.failed}",
             wait_for="[data-testid=diagnosis]",
             dark=True,
         ),
@@ -71,9 +71,9 @@ def main() -> int:
     with _browser(browser_path) as browser:
         site = Site.started()
         try:
-            print("playing the scene: real nodes boot, serve and fail", flush=True)
-            scene = played(site)
-            for picture in [*pictures(scene), WALLBOARD]:
+            print("filling a site: real nodes boot, serve and fail", flush=True)
+            shown = filled(site)
+            for picture in [*pictures(shown), WALLBOARD]:
                 _taken(browser, site, picture)
         finally:
             site.end()

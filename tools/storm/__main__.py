@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 
 from tools.storm.audit import MachineSampler, Report, audit, latest_end, longest_gap, outcomes
-from tools.storm.callers import CALLERS, MOST, TEMPLATE, Book, Caller
+from tools.storm.callers import CALLERS, MOST, TEMPLATE, Caller, Ledger
 from tools.storm.faults import Faults
 from tools.storm.servers import STORES, Servers, started
 
@@ -69,25 +69,25 @@ def _prepare(servers: Servers) -> None:
 
 def _storm(servers: Servers, store: str, minutes: float, seed: int) -> Report:
     storm_over, callers_over = threading.Event(), threading.Event()
-    book = Book()
+    ledger = Ledger()
     weather = Faults(servers, seed=seed, over=storm_over)
     witness = MachineSampler(servers, over=callers_over)
     began = time.monotonic()
     urls, token = servers.urls, servers.token
     callers = [
-        Caller(urls, token, number=number, seed=seed, book=book, over=callers_over)
+        Caller(urls, token, number=number, seed=seed, ledger=ledger, over=callers_over)
         for number in range(CALLERS)
     ]
     with ThreadPoolExecutor(32) as pool:
         acts: list[Callable[[], None]] = [*weather.threads(), witness.watch]
         hurting = [pool.submit(act) for act in acts]
         calling = [pool.submit(caller.live) for caller in callers]
-        _tell(book, weather, began, minutes, [*hurting, *calling])
+        _tell(ledger, weather, began, minutes, [*hurting, *calling])
         storm_over.set()
         ended = time.monotonic()
         callers_over.set()
         broken = [*_failures(hurting, "the storm itself"), *_failures(calling, "a caller")]
-    ends, reasons = outcomes(book)
+    ends, reasons = outcomes(ledger)
     report = Report(
         store=store,
         replicas=len(servers.sites),
@@ -96,29 +96,29 @@ def _storm(servers: Servers, store: str, minutes: float, seed: int) -> Report:
         faults=dict(sorted(weather.struck.items())),
         operations=ends,
         reasons=reasons,
-        refusals=book.refusals,
-        successes=len(book.successes),
-        longest_gap=longest_gap(book.successes, began, ended),
+        refusals=ledger.refusals,
+        successes=len(ledger.successes),
+        longest_gap=longest_gap(ledger.successes, began, ended),
         machines_most=witness.most,
         cap=CAP,
         samples=witness.samples,
-        latest_end=latest_end(book),
+        latest_end=latest_end(ledger),
         broken=broken,
     )
-    audit(report, servers, book, witness)
+    audit(report, servers, ledger, witness)
     return report
 
 
 def _tell(
-    book: Book, weather: Faults, began: float, minutes: float, working: Sequence["Future[None]"]
+    ledger: Ledger, weather: Faults, began: float, minutes: float, working: Sequence["Future[None]"]
 ) -> None:
     """Print a line now and then until the time is over, or until something broke."""
     until = began + minutes * 60.0
     while (left := until - time.monotonic()) > 0 and not any(each.done() for each in working):
         time.sleep(min(left, TELL_EVERY))
         print(
-            f"  {time.monotonic() - began:4.0f} s: {len(book.ended)} of {len(book.acknowledged)} operations"
-            f" ended, {len(book.successes)} successes, {weather.struck.total()} faults",
+            f"  {time.monotonic() - began:4.0f} s: {len(ledger.ended)} of {len(ledger.acknowledged)}"
+            f" operations ended, {len(ledger.successes)} successes, {weather.struck.total()} faults",
             flush=True,
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from muster.domain.settings import Settings
 from tests.e2e.site import until
-from tools.storm.callers import Book
+from tools.storm.callers import Ledger
 from tools.storm.servers import Servers
 
 SAMPLE_EVERY = 0.25
@@ -77,9 +77,9 @@ class Report:
         ]
 
 
-def audit(report: Report, servers: Servers, book: Book, witness: MachineSampler) -> None:
+def audit(report: Report, servers: Servers, ledger: Ledger, witness: MachineSampler) -> None:
     """Fill in what the storm broke."""
-    lost = sorted(set(book.acknowledged) - set(book.ended))
+    lost = sorted(set(ledger.acknowledged) - set(ledger.ended))
     if lost:
         report.broken.append(f"{len(lost)} acknowledged operations did not end: {', '.join(lost[:5])}")
     if report.latest_end > ENDS_WITHIN:
@@ -109,10 +109,11 @@ def _try(report: Report, what: str, act: Any) -> None:
         report.broken.append(f"{what}: {type(error).__name__}: {str(error)[-2000:]}")
 
 
-def latest_end(book: Book) -> float:
+def latest_end(ledger: Ledger) -> float:
     """Return by how many seconds the latest operation missed its deadline; negative if none did."""
     late = [
-        (_time(each["ended_at"]) - _time(each["deadline_at"])).total_seconds() for each in book.ended.values()
+        (_time(each["ended_at"]) - _time(each["deadline_at"])).total_seconds()
+        for each in ledger.ended.values()
     ]
     return max(late, default=0.0)
 
@@ -121,12 +122,12 @@ def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def outcomes(book: Book) -> tuple[dict[str, int], dict[str, int]]:
+def outcomes(ledger: Ledger) -> tuple[dict[str, int], dict[str, int]]:
     """Return how often each kind ended how, and the reasons of what failed."""
-    ends = Counter(f"{each['kind']} {each['status']}" for each in book.ended.values())
+    ends = Counter(f"{each['kind']} {each['status']}" for each in ledger.ended.values())
     reasons = Counter(
         str((each.get("error") or {}).get("reason") or (each.get("error") or {}).get("code"))
-        for each in book.ended.values()
+        for each in ledger.ended.values()
         if each["status"] == "failed"
     )
     return dict(sorted(ends.items())), dict(sorted(reasons.items()))

@@ -24,7 +24,7 @@ _SCRIPT = "echo begun; sleep {pause}; echo done"
 
 
 @dataclass(slots=True)
-class Book:
+class Ledger:
     """What was acknowledged, and what became of it. Shared by all callers."""
 
     acknowledged: dict[str, str] = field(default_factory=dict)
@@ -47,14 +47,14 @@ class Lost(Exception):
 
 class Caller:
     def __init__(
-        self, urls: list[str], token: str, *, number: int, seed: int, book: Book, over: threading.Event
+        self, urls: list[str], token: str, *, number: int, seed: int, ledger: Ledger, over: threading.Event
     ) -> None:
         self._name = f"caller-{number}"
         self._urls = itertools.cycle(urls[number % len(urls) :] + urls[: number % len(urls)])
         self._url = next(self._urls)
         self._http = httpx.Client(headers={"Authorization": f"Bearer {token}"}, timeout=20.0, trust_env=False)
         self._chance = Random(seed * 1000 + number)  # noqa: S311 — a storm to repeat, no secret
-        self._book = book
+        self._ledger = ledger
         self._over = over
 
     def live(self) -> None:
@@ -112,10 +112,10 @@ class Caller:
         answer = self._ask("POST", path, json=body, headers={"Idempotency-Key": key})
         if answer.is_success:
             operation: dict[str, Any] = answer.json()
-            self._book.acknowledged[operation["operation_id"]] = operation.get("kind", kind)
+            self._ledger.acknowledged[operation["operation_id"]] = operation.get("kind", kind)
             return operation
         code = answer.json().get("code", str(answer.status_code))
-        self._book.refusals[code] = self._book.refusals.get(code, 0) + 1
+        self._ledger.refusals[code] = self._ledger.refusals.get(code, 0) + 1
         return None
 
     def _wait(self, operation: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class Caller:
             answer.raise_for_status()
             found: dict[str, Any] = answer.json()
             if found["status"] not in ("queued", "running"):
-                self._book.end(found)
+                self._ledger.end(found)
                 return found
             time.sleep(0.1)
 

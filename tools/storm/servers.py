@@ -12,7 +12,7 @@ from typing import Any
 from psycopg.conninfo import conninfo_to_dict
 
 from bench import postgres as durable
-from tests.e2e.nursery import Nursery
+from tests.e2e.fork_server import ForkServer
 from tests.e2e.replicas import Replicas
 from tests.e2e.site import Body, Site, below, is_agent
 from tests.stores import emulator, postgres, watchdog
@@ -110,24 +110,24 @@ class Servers:
 @contextmanager
 def started(root: Path, *, store: str, replicas: int) -> Iterator[Servers]:
     with ExitStack() as stack:
-        nursery = stack.enter_context(Nursery())
-        servers = _made(root, nursery, stack, store, replicas)
+        fork_server = stack.enter_context(ForkServer())
+        servers = _made(root, fork_server, stack, store, replicas)
         for site in servers.sites:
             stack.callback(site.close)
         servers._group.start()
         yield servers
 
 
-def _made(root: Path, nursery: Nursery, stack: ExitStack, store: str, replicas: int) -> Servers:
+def _made(root: Path, fork_server: ForkServer, stack: ExitStack, store: str, replicas: int) -> Servers:
     if store == "sqlite":
-        site = Site(root, nursery, config=_CONFIG, **_OPTIONS)
+        site = Site(root, fork_server, config=_CONFIG, **_OPTIONS)
         return Servers([site], site, None)
     if store == "dynamodb":
         address, database = emulator.address(), None
     else:
         address = durable.database(stack.enter_context(durable.server()), "storm")
         database = Path(str(conninfo_to_dict(address)["host"]))
-    group = Replicas(root, nursery, address, replicas, **_OPTIONS)
+    group = Replicas(root, fork_server, address, replicas, **_OPTIONS)
     return Servers(group.sites, group, database)
 
 

@@ -13,7 +13,7 @@ from muster.domain.reasons import Reason
 from muster.domain.template import Reuse, TemplateSpec, UsageClass
 from muster.ports.store import Cursor, Store
 from tests.contracts.store_contract.bookkeeping import whole_feed
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 
 SPEC = TemplateSpec(
     name="web",
@@ -26,8 +26,8 @@ SPEC = TemplateSpec(
 
 class FeedContract:
     async def test_the_feed_is_complete_while_many_write(self, store: Store) -> None:
-        scene = Scene(store)
-        nodes = await scene.created(await scene.leased(), 20)
+        records = Records(store)
+        nodes = await records.created(await records.leased(), 20)
         writing = asyncio.Event()
         seen: list[Event] = []
 
@@ -61,8 +61,8 @@ class FeedContract:
         self, store: Store
     ) -> None:
         assert (await store.last_events(limit=3, entity_id="nobody")).items == ()
-        scene = Scene(store)
-        first, second = await scene.created(await scene.leased(), 2)
+        records = Records(store)
+        first, second = await records.created(await records.leased(), 2)
         whole = await whole_feed(store)
         end = await store.last_events(limit=3)
         assert list(end.items) == whole[-3:]
@@ -83,8 +83,8 @@ class FeedContract:
         assert (event.changes, event.detail, event.at) == ({"reason": "orphan"}, "seen twice", 4.0)
 
     async def test_an_entity_has_a_feed_of_its_own(self, store: Store) -> None:
-        scene = Scene(store)
-        first, second = await scene.created(await scene.leased(), 2)
+        records = Records(store)
+        first, second = await records.created(await records.leased(), 2)
         await store.apply(lifecycle.drained(first, now=5.0))
         await store.apply(lifecycle.drained(second, now=5.0))
         events = await whole_feed(store, page=1, entity_id=second.id)
@@ -113,9 +113,9 @@ class FeedContract:
         assert await store.apply_template(kept, now=4.0) == adjusted
         assert await store.template("web") == await store.template("web", 2) == adjusted
         assert (await store.template("web", 1)).spec.min_idle == SPEC.min_idle, "an old revision is as it was"
-        scene = Scene(store)
-        operation = await scene.leased()
-        plan = scene.plan(operation, size=kept.max_nodes + 1)
+        records = Records(store)
+        operation = await records.leased()
+        plan = records.plan(operation, size=kept.max_nodes + 1)
         with pytest.raises(CapReached):
             await store.reserve(plan, cap=100, total_cap=100, fence=operation.fence)
         remade = await store.apply_template(replace(kept, boot_script="false"), now=5.0)

@@ -7,13 +7,13 @@ from muster.domain.errors import Conflict, LeaseLost, NotFound
 from muster.domain.operation import Fence, Status
 from muster.ports.store import LASTING, Cursor, DutyLease, Store
 from tests.contracts.store_contract.bookkeeping import whole_feed
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 
 
 class LeaseContract:
     async def test_the_oldest_operations_are_leased_first(self, store: Store) -> None:
-        scene = Scene(store)
-        made = [await scene.submitted(now=now) for now in (3.0, 1.0, 2.0)]
+        records = Records(store)
+        made = [await records.submitted(now=now) for now in (3.0, 1.0, 2.0)]
         taken = await store.lease("replica-a", now=5.0, until=65.0, limit=2)
         assert [operation.id for operation in taken] == [made[1].id, made[2].id]
         assert all(each.lease_owner == "replica-a" and each.lease_until == 65.0 for each in taken)
@@ -24,8 +24,8 @@ class LeaseContract:
         assert [event.name for event in await whole_feed(store)] == ["submitted"] * 3
 
     async def test_a_lease_lasts_until_it_lapses_and_then_the_epoch_rises(self, store: Store) -> None:
-        scene = Scene(store)
-        operation = await scene.leased(until=60.0)
+        records = Records(store)
+        operation = await records.leased(until=60.0)
         assert list(await store.lease("replica-b", now=59.9, until=120.0, limit=9)) == []
         (taken,) = await store.lease("replica-b", now=60.0, until=120.0, limit=9)
         assert (taken.id, taken.epoch, taken.version) == (operation.id, 2, operation.version)
@@ -33,16 +33,16 @@ class LeaseContract:
         assert (last.name, last.entity_id, last.changes) == ("taken_over", operation.id, {})
 
     async def test_an_ended_operation_is_never_leased(self, store: Store) -> None:
-        scene = Scene(store)
-        operation = await scene.leased()
+        records = Records(store)
+        operation = await records.leased()
         end = lifecycle.ended(operation, Status.FAILED, now=2.0, progress=None)
         await store.write_operation(end, fence=operation.fence)
         assert list(await store.lease("replica-b", now=1e9, until=2e9, limit=9)) == []
         assert list(await store.renew("replica-a", [operation.fence], until=2e9)) == []
 
     async def test_concurrent_replicas_lease_each_operation_once(self, store: Store) -> None:
-        scene = Scene(store)
-        made = [await scene.submitted() for _ in range(20)]
+        records = Records(store)
+        made = [await records.submitted() for _ in range(20)]
         taken = await asyncio.gather(
             *(store.lease(f"replica-{number}", now=5.0, until=65.0, limit=3) for number in range(10))
         )
@@ -50,8 +50,8 @@ class LeaseContract:
         assert ids == [operation.id for operation in made]
 
     async def test_an_operation_can_be_taken_from_a_replica_that_leads_it(self, store: Store) -> None:
-        scene = Scene(store)
-        operation = await scene.leased(until=60.0)
+        records = Records(store)
+        operation = await records.leased(until=60.0)
         seized = await store.seize(operation.id, "replica-b", now=5.0, until=65.0)
         assert (seized.lease_owner, seized.lease_until, seized.epoch) == ("replica-b", 65.0, 2)
         assert seized.version == operation.version
@@ -62,15 +62,15 @@ class LeaseContract:
         ended = await store.write_operation(end, fence=seized.fence)
         assert (await store.seize(ended.id, "replica-c", now=7.0, until=67.0)).epoch == 2
         with pytest.raises(NotFound):
-            await store.seize(scene.draft().id, "replica-c", now=7.0, until=67.0)
+            await store.seize(records.draft().id, "replica-c", now=7.0, until=67.0)
         names = [event.name for event in await whole_feed(store)]
         assert names == ["submitted", "taken_over", "ended"]
 
     async def test_only_the_holder_of_the_present_epoch_renews(self, store: Store) -> None:
-        scene = Scene(store)
-        mine = await scene.leased(until=60.0)
-        lost, old = await scene.taken_over(now=2.0)
-        unknown = Fence(operation_id=scene.draft().id, epoch=1)
+        records = Records(store)
+        mine = await records.leased(until=60.0)
+        lost, old = await records.taken_over(now=2.0)
+        unknown = Fence(operation_id=records.draft().id, epoch=1)
         fences = [old, mine.fence, unknown, lost.fence]
         assert list(await store.renew("replica-a", fences, until=99.0)) == [mine.fence]
         assert (await store.operation(mine.id)).lease_until == 99.0
@@ -78,34 +78,34 @@ class LeaseContract:
         assert list(await store.renew("replica-a", [], until=99.0)) == []
 
     async def test_an_old_epoch_renews_nothing_even_for_the_same_owner(self, store: Store) -> None:
-        scene = Scene(store)
-        operation = await scene.leased(until=60.0)
+        records = Records(store)
+        operation = await records.leased(until=60.0)
         (again,) = await store.lease("replica-a", now=60.0, until=90.0, limit=1)
         assert list(await store.renew("replica-a", [operation.fence], until=999.0)) == []
         assert (await store.operation(operation.id)).lease_until == 90.0
         assert list(await store.renew("replica-a", [again.fence], until=999.0)) == [again.fence]
 
     async def test_many_leases_are_renewed_at_once(self, store: Store) -> None:
-        scene = Scene(store)
+        records = Records(store)
         for _ in range(30):
-            await scene.submitted()
+            await records.submitted()
         taken = await store.lease("replica-a", now=1.0, until=60.0, limit=99)
         fences = [operation.fence for operation in taken]
         assert list(await store.renew("replica-a", fences * 40, until=99.0)) == fences * 40
 
     async def test_expiring_ends_every_lease_at_once(self, store: Store) -> None:
-        scene = Scene(store)
-        operation = await scene.leased()
-        await scene.submitted()
+        records = Records(store)
+        operation = await records.leased()
+        await records.submitted()
         assert await store.expire_leases() == 1
         assert list(await store.renew("replica-a", [operation.fence], until=2e6)) == []
         taken = await store.lease("replica-b", now=2.0, until=62.0, limit=9)
         assert [each.epoch for each in taken] == [2, 1]
 
     async def test_one_who_stops_gives_back_his_leases_and_nobody_elses(self, store: Store) -> None:
-        scene = Scene(store)
-        his = await scene.leased(owner="replica-a")
-        hers = await scene.leased(owner="replica-b")
+        records = Records(store)
+        his = await records.leased(owner="replica-a")
+        hers = await records.leased(owner="replica-b")
         assert await store.lease_duty("reaper", "replica-a", now=1.0, until=1e6)
         assert await store.lease_duty("sweep", "replica-b", now=1.0, until=1e6)
         assert await store.expire_leases("replica-a") == 1
@@ -183,10 +183,12 @@ class LeaseContract:
     async def test_what_a_silent_replica_leads_in_a_queue_is_taken_over_before_its_lease_lapses(
         self, store: Store
     ) -> None:
-        scene = Scene(store)
-        queued = [await scene.queued(await scene.leased(owner="replica-a", now=now)) for now in (2.0, 1.0)]
-        working = await scene.leased(owner="replica-a")
-        theirs = await scene.queued(await scene.leased(owner="replica-c"))
+        records = Records(store)
+        queued = [
+            await records.queued(await records.leased(owner="replica-a", now=now)) for now in (2.0, 1.0)
+        ]
+        working = await records.leased(owner="replica-a")
+        theirs = await records.queued(await records.leased(owner="replica-c"))
         for owner in ("replica-a", "replica-c"):
             assert list(await store.lease(owner, now=10.0, until=70.0, limit=0, absent_since=2.0)) == []
         await store.lease("replica-c", now=17.0, until=77.0, limit=9, absent_since=9.0)
@@ -207,8 +209,8 @@ class LeaseContract:
         self, store: Store
     ) -> None:
         """However long its lease: it may have been prolonged for a call."""
-        scene = Scene(store)
-        working = await scene.leased(owner="replica-a", until=1e6)
+        records = Records(store)
+        working = await records.leased(owner="replica-a", until=1e6)
         await store.lease("replica-a", now=10.0, until=70.0, limit=0, absent_since=2.0, gone_since=-5.0)
         early = await store.lease(
             "replica-b", now=25.0, until=85.0, limit=9, absent_since=17.0, gone_since=10.0
@@ -222,14 +224,14 @@ class LeaseContract:
             await store.write_operation(lifecycle.resumed(working, now=26.0), fence=working.fence)
 
     async def test_a_replica_that_never_gave_a_sign_of_life_keeps_its_leases(self, store: Store) -> None:
-        scene = Scene(store)
-        await scene.queued(await scene.leased(owner="older", until=60.0))
+        records = Records(store)
+        await records.queued(await records.leased(owner="older", until=60.0))
         assert not await store.lease("replica-b", now=59.0, until=119.0, limit=9, absent_since=51.0)
         assert await store.lease("replica-b", now=60.0, until=120.0, limit=9, absent_since=52.0)
 
     async def test_a_sign_of_life_that_comes_late_takes_nothing_back(self, store: Store) -> None:
-        scene = Scene(store)
-        await scene.queued(await scene.leased(owner="replica-a"))
+        records = Records(store)
+        await records.queued(await records.leased(owner="replica-a"))
         await store.lease("replica-a", now=10.0, until=70.0, limit=0, absent_since=2.0)
         await store.lease("replica-a", now=5.0, until=65.0, limit=0, absent_since=-3.0)
         assert not await store.lease("replica-b", now=18.0, until=78.0, limit=9, absent_since=10.0)

@@ -15,15 +15,15 @@ from muster.domain.reasons import Reason
 from muster.ports.store import Beat, Cursor, NodeView, Store
 from muster.stores import cursors
 from tests.contracts.store_contract.bookkeeping import whole_feed
-from tests.contracts.store_contract.scene import EVERY_STATE, Scene
+from tests.contracts.store_contract.records import EVERY_STATE, Records
 
 _DONE = Progress(step=5, total_steps=5, phase="completed", label="completed")
 
 
 class NodeContract:
     async def test_a_node_write_is_stored_with_exactly_one_event(self, store: Store) -> None:
-        scene = Scene(store)
-        (node,) = await scene.created(await scene.leased(), 1)
+        records = Records(store)
+        (node,) = await records.created(await records.leased(), 1)
         after = await store.apply(lifecycle.joined(node, boot_id="boot-1", now=5.0))
         assert await store.node(node.id) == after
         events = await whole_feed(store, entity_id=node.id)
@@ -32,16 +32,16 @@ class NodeContract:
         assert events[1].at == 5.0
 
     async def test_a_node_that_moved_since_it_was_read_is_not_written(self, store: Store) -> None:
-        scene = Scene(store)
-        (node,) = await scene.created(await scene.leased(), 1)
+        records = Records(store)
+        (node,) = await records.created(await records.leased(), 1)
         await store.apply(lifecycle.drained(node, now=5.0))
         with pytest.raises(Conflict):
             await store.apply(lifecycle.joined(node, boot_id="boot-1", now=5.0))
         assert [event.name for event in await whole_feed(store, entity_id=node.id)] == ["adopt", "drained"]
 
     async def test_of_concurrent_writers_of_one_node_exactly_one_wins(self, store: Store) -> None:
-        scene = Scene(store)
-        (node,) = await scene.created(await scene.leased(), 1)
+        records = Records(store)
+        (node,) = await records.created(await records.leased(), 1)
         changes = [lifecycle.joined(node, boot_id=f"boot-{number}", now=5.0) for number in range(20)]
         ends = await asyncio.gather(*(store.apply(change) for change in changes), return_exceptions=True)
         winners = [end for end in ends if not isinstance(end, BaseException)]
@@ -49,17 +49,17 @@ class NodeContract:
         assert sum(isinstance(end, Conflict) for end in ends) == 19
 
     async def test_a_node_write_under_an_old_epoch_is_refused(self, store: Store) -> None:
-        scene = Scene(store)
-        operation, old = await scene.taken_over()
-        (node,) = await scene.created(operation, 1)
+        records = Records(store)
+        operation, old = await records.taken_over()
+        (node,) = await records.created(operation, 1)
         with pytest.raises(LeaseLost):
             await store.apply(lifecycle.drained(node, now=5.0), fence=old)
         assert await store.node(node.id) == node
         assert (await store.apply(lifecycle.drained(node, now=5.0), fence=operation.fence)).drain
 
     async def test_changes_of_several_nodes_are_written_in_one_go(self, store: Store) -> None:
-        scene = Scene(store)
-        made = await scene.created(await scene.leased(), 3)
+        records = Records(store)
+        made = await records.created(await records.leased(), 3)
         changes = [lifecycle.booted(node, now=3.0, deadline_at=9.0) for node in made]
         assert await store.apply_all(changes) == [change.after for change in changes]
         assert [await store.node(node.id) for node in made] == [change.after for change in changes]
@@ -68,9 +68,9 @@ class NodeContract:
         assert await store.apply_all([]) == []
 
     async def test_each_of_several_changes_is_guarded(self, store: Store) -> None:
-        scene = Scene(store)
-        operation = await scene.leased()
-        made = await scene.created(operation, 2)
+        records = Records(store)
+        operation = await records.leased()
+        made = await records.created(operation, 2)
         moved = await store.apply(lifecycle.booted(made[1], now=3.0, deadline_at=9.0))
         changes = [lifecycle.booted(node, now=4.0, deadline_at=8.0) for node in made]
         with pytest.raises(Conflict):
@@ -81,9 +81,9 @@ class NodeContract:
             await store.apply_all([lifecycle.hand_over(early, now=4.0, deadline_at=9.0)])
 
     async def test_several_changes_under_an_old_epoch_are_all_refused(self, store: Store) -> None:
-        scene = Scene(store)
-        operation, old = await scene.taken_over()
-        made = await scene.created(operation, 2)
+        records = Records(store)
+        operation, old = await records.taken_over()
+        made = await records.created(operation, 2)
         changes = [lifecycle.booted(node, now=3.0, deadline_at=9.0) for node in made]
         with pytest.raises(LeaseLost):
             await store.apply_all(changes, fence=old)
@@ -91,9 +91,9 @@ class NodeContract:
         assert len(await store.apply_all(changes, fence=operation.fence)) == 2
 
     async def test_a_node_stands_with_the_operation_it_belongs_to(self, store: Store) -> None:
-        scene = Scene(store)
-        operation = await scene.leased()
-        (node,) = await scene.created(operation, 1)
+        records = Records(store)
+        operation = await records.leased()
+        (node,) = await records.created(operation, 1)
         join = lifecycle.joined(node, boot_id="boot-1", now=5.0)
         await store.admit(join, node.id, key_hash="key-1", token_hash="token-1")
         expected = NodeView(node=join.after, operation=await store.operation(operation.id))
@@ -101,15 +101,15 @@ class NodeContract:
         assert await store.node_view_for_token("token-1") == expected
         await store.admit(None, node.id, key_hash="key-1", token_hash="token-2")
         assert await store.node_view_for_token("token-1") is None
-        (idle,) = await scene.idle(1)
+        (idle,) = await records.idle(1)
         assert await store.node_view(idle.id) == NodeView(node=idle, operation=None)
         with pytest.raises(NotFound, match="node-x"):
             await store.node_view(NodeId("node-x"))
 
     async def test_losing_a_node_makes_a_commit_that_saw_it_fail(self, store: Store) -> None:
-        scene = Scene(store)
-        operation = await scene.leased()
-        (node,) = await scene.created(operation, 1)
+        records = Records(store)
+        operation = await records.leased()
+        (node,) = await records.created(operation, 1)
         seen = (await store.view(operation.id)).operation
         await store.apply(lifecycle.condemn(node, now=6.0, reason=Reason.OPERATOR))
         commit = operations.committed(seen, (), _DONE, now=7.0, fresh_for=20.0)
@@ -118,9 +118,9 @@ class NodeContract:
         assert not (await store.operation(operation.id)).committed
 
     async def test_after_the_commit_a_node_is_not_judged_before_it_runs(self, store: Store) -> None:
-        scene = Scene(store)
-        operation = await scene.leased()
-        (node,) = await scene.created(operation, 1)
+        records = Records(store)
+        operation = await records.leased()
+        (node,) = await records.created(operation, 1)
         up = await store.apply(lifecycle.booted(node, now=3.0, deadline_at=500.0))
         bound = await store.apply(lifecycle.attached(up, now=4.0, deadline_at=500.0))
         with pytest.raises(Conflict):
@@ -137,13 +137,13 @@ class NodeContract:
         assert (await store.operation(operation.id)).version == committed.version
 
     async def test_a_node_is_never_adopted_by_a_plain_write(self, store: Store) -> None:
-        scene = Scene(store)
+        records = Records(store)
         with pytest.raises(IllegalTransition):
-            await store.apply(lifecycle.adopt(scene.machine(None, state=NodeState.TERMINATING), now=5.0))
+            await store.apply(lifecycle.adopt(records.machine(None, state=NodeState.TERMINATING), now=5.0))
 
     async def test_a_node_that_is_gone_gives_its_room_back(self, store: Store) -> None:
-        scene = Scene(store)
-        (node,) = await scene.created(await scene.leased(), 1)
+        records = Records(store)
+        (node,) = await records.created(await records.leased(), 1)
         assert (await store.usage("web")).template == 1
         doomed = await store.apply(lifecycle.condemn(node, now=6.0, reason=Reason.OPERATOR))
         assert (await store.usage("web")).total == 1
@@ -157,38 +157,38 @@ class NodeContract:
         assert await store.node_by_machine("simulated", "m-x") is None
 
     async def test_a_machine_is_known_by_its_newest_record(self, store: Store) -> None:
-        scene = Scene(store)
-        first = scene.machine(None, state=NodeState.TERMINATING, machine_id="m-1", now=1.0)
+        records = Records(store)
+        first = records.machine(None, state=NodeState.TERMINATING, machine_id="m-1", now=1.0)
         assert await store.adopt_stray(first, now=1.0) == first
         gone = await store.apply(lifecycle.confirm_gone(first, now=2.0))
         assert await store.node_by_machine("simulated", "m-1") == gone
         assert await store.recorded("simulated", ["m-2", "m-1"]) == []
-        second = scene.machine(None, state=NodeState.TERMINATING, machine_id="m-1", now=3.0)
+        second = records.machine(None, state=NodeState.TERMINATING, machine_id="m-1", now=3.0)
         assert await store.adopt_stray(second, now=3.0) == second
         assert await store.node_by_machine("simulated", "m-1") == second
         assert await store.recorded("simulated", ["m-2", "m-1"]) == ["m-1"]
         assert await store.recorded("other", ["m-1"]) == []
 
     async def test_a_stray_is_recorded_once_and_counts(self, store: Store) -> None:
-        scene = Scene(store)
-        strays = [scene.machine(None, state=NodeState.TERMINATING, machine_id="m-1") for _ in range(8)]
+        records = Records(store)
+        strays = [records.machine(None, state=NodeState.TERMINATING, machine_id="m-1") for _ in range(8)]
         ends = await asyncio.gather(*(store.adopt_stray(stray, now=3.0) for stray in strays))
         assert sum(end is not None for end in ends) == 1
         assert (await store.usage("web")).total == 1
 
     async def test_a_machine_of_an_open_launch_is_no_stray(self, store: Store) -> None:
-        scene = Scene(store)
-        operation = await scene.leased()
-        launch = await scene.called(scene.plan(operation), operation.fence)
-        stray = scene.machine(launch, state=NodeState.TERMINATING, bound=False)
+        records = Records(store)
+        operation = await records.leased()
+        launch = await records.called(records.plan(operation), operation.fence)
+        stray = records.machine(launch, state=NodeState.TERMINATING, bound=False)
         with pytest.raises(Conflict):
             await store.adopt_stray(stray, now=3.0)
 
     async def test_nodes_are_listed_by_id_in_pages_that_miss_and_repeat_nothing(self, store: Store) -> None:
-        scene = Scene(store)
-        made = await scene.created(await scene.leased(), 7)
+        records = Records(store)
+        made = await records.created(await records.leased(), 7)
         doomed = await store.apply(lifecycle.condemn(made[3], now=6.0, reason=Reason.OPERATOR))
-        other = scene.machine(None, state=NodeState.TERMINATING)
+        other = records.machine(None, state=NodeState.TERMINATING)
         await store.adopt_stray(replace(other, template="api"), now=6.0)
         found: list[Node] = []
         after = None
@@ -207,18 +207,18 @@ class NodeContract:
         assert (await store.nodes(states=[], template=None, after=None, limit=10)).items == ()
 
     async def test_due_nodes_come_longest_overdue_first(self, store: Store) -> None:
-        scene = Scene(store)
-        operation = await scene.leased()
-        launch = await scene.called(scene.plan(operation, size=4), operation.fence)
-        nodes = [scene.machine(launch, deadline_at=at) for at in (30.0, 10.0, 20.0, None)]
-        await scene.adopted(launch, nodes)
+        records = Records(store)
+        operation = await records.leased()
+        launch = await records.called(records.plan(operation, size=4), operation.fence)
+        nodes = [records.machine(launch, deadline_at=at) for at in (30.0, 10.0, 20.0, None)]
+        await records.adopted(launch, nodes)
         assert list(await store.nodes_due(now=20.0, limit=10)) == [nodes[1], nodes[2]]
         assert list(await store.nodes_due(now=19.9, limit=10)) == [nodes[1]]
         assert list(await store.nodes_due(now=99.0, limit=1)) == [nodes[1]]
 
     async def test_the_first_join_gives_credentials_and_another_key_is_refused(self, store: Store) -> None:
-        scene = Scene(store)
-        (node,) = await scene.created(await scene.leased(), 1)
+        records = Records(store)
+        (node,) = await records.created(await records.leased(), 1)
         join = lifecycle.joined(node, boot_id="boot-1", now=5.0)
         await store.admit(join, node.id, key_hash="key-1", token_hash="token-1")
         assert await store.admitted_key(node.id) == "key-1"
@@ -233,8 +233,8 @@ class NodeContract:
         assert await store.admitted_key(NodeId("node-x")) is None
 
     async def test_a_node_that_never_joined_has_no_token_to_renew(self, store: Store) -> None:
-        scene = Scene(store)
-        (node,) = await scene.created(await scene.leased(), 1)
+        records = Records(store)
+        (node,) = await records.created(await records.leased(), 1)
         with pytest.raises(Conflict):
             await store.admit(None, node.id, key_hash="key-1", token_hash="token-1")
         stale = lifecycle.joined(replace(node, version=9), boot_id="boot-1", now=5.0)
@@ -243,8 +243,8 @@ class NodeContract:
         assert await store.admitted_key(node.id) is None
 
     async def test_a_beat_never_moves_back_and_never_touches_the_record(self, store: Store) -> None:
-        scene = Scene(store)
-        (node,) = await scene.created(await scene.leased(), 1)
+        records = Records(store)
+        (node,) = await records.created(await records.leased(), 1)
         unknown = NodeId("node-x")
         for at in (10.0, 30.0, 20.0):
             await store.record_beats([Beat(node_id=node.id, seen_at=at), Beat(node_id=unknown, seen_at=at)])
@@ -253,8 +253,8 @@ class NodeContract:
         await store.record_beats([])
 
     async def test_a_garbled_cursor_is_refused(self, store: Store) -> None:
-        scene = Scene(store)
-        await scene.created(await scene.leased(), 2)
+        records = Records(store)
+        await records.created(await records.leased(), 2)
         page = await store.nodes(states=EVERY_STATE, template=None, after=None, limit=1)
         foreign = (await store.events(after=None, limit=1)).next
         assert page.next is not None

@@ -17,14 +17,14 @@ from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
 from muster.ports.store import Beat, Store
 from tests.contracts.store_contract.bookkeeping import whole_feed
-from tests.contracts.store_contract.scene import Scene
+from tests.contracts.store_contract.records import Records
 
 LIMITS = Limits()
 
 
-async def joined(scene: Scene, *, at: float = 10.0, boot_id: str = "boot-1") -> Node:
-    (node,) = await scene.created(await scene.leased(), 1)
-    return await scene.store.apply(lifecycle.joined(node, boot_id=boot_id, now=at))
+async def joined(records: Records, *, at: float = 10.0, boot_id: str = "boot-1") -> Node:
+    (node,) = await records.created(await records.leased(), 1)
+    return await records.store.apply(lifecycle.joined(node, boot_id=boot_id, now=at))
 
 
 async def vitals_of(store: Store, node: Node) -> Vitals:
@@ -53,7 +53,7 @@ def change(vitals: Vitals, health: Health, *, at: float) -> HealthChange:
 
 class VitalsContract:
     async def test_a_join_begins_a_boot_and_joining_again_in_it_changes_nothing(self, store: Store) -> None:
-        node = await joined(Scene(store), at=10.0)
+        node = await joined(Records(store), at=10.0)
         first = await vitals_of(store, node)
         assert (first.boot_id, first.joined_at, first.advanced_at) == ("boot-1", 10.0, 10.0)
         assert (first.health, first.said, first.seen_at) == (Health.STARTING, None, None)
@@ -61,7 +61,7 @@ class VitalsContract:
         assert await vitals_of(store, again) == first
 
     async def test_a_new_boot_voids_what_the_node_said_in_the_last_one(self, store: Store) -> None:
-        node = await joined(Scene(store))
+        node = await joined(Records(store))
         await said(store, node, Health.DEGRADED, at=11.0, reason="disk")
         await store.record_beats([Beat(node_id=node.id, seen_at=12.0, activity=900)])
         await store.apply(lifecycle.joined(node, boot_id="boot-2", now=60.0))
@@ -70,7 +70,7 @@ class VitalsContract:
         assert (fresh.said, fresh.said_reason, fresh.activity, fresh.seen_at) == (None, "", 0, 12.0)
 
     async def test_activity_that_grows_is_an_advance_and_no_other_beat_is(self, store: Store) -> None:
-        node = await joined(Scene(store), at=10.0)
+        node = await joined(Records(store), at=10.0)
         for at, activity, advanced in (
             (15.0, 0, 10.0),
             (20.0, 7, 20.0),
@@ -85,7 +85,7 @@ class VitalsContract:
         assert (await vitals_of(store, node)).seen_at == 40.0
 
     async def test_a_phase_or_step_is_an_advance_and_a_mark(self, store: Store) -> None:
-        node = await joined(Scene(store), at=10.0)
+        node = await joined(Records(store), at=10.0)
         for at, step in ((20.0, ""), (30.0, "pull")):
             advanced = lifecycle.advanced(node, phase="boot_script", step=step, now=at)
             assert advanced is not None
@@ -108,15 +108,15 @@ class VitalsContract:
         )
 
     async def test_only_boots_that_came_to_their_end_are_learned_from(self, store: Store) -> None:
-        node = await joined(Scene(store))
+        node = await joined(Records(store))
         failed = lifecycle.fail(node, now=20.0, reason=Reason.BOOT_TIMEOUT, deadline_at=99.0)
         await store.apply(failed)
         assert list(await store.boots("web", 1)) == []
 
     async def test_when_a_boot_was_given_up_is_known_for_ever(self, store: Store) -> None:
         """Whatever becomes of the node after that, and whether it is failed or condemned."""
-        scene = Scene(store)
-        failed, condemned = await joined(scene, at=10.0), await joined(scene, at=10.0)
+        records = Records(store)
+        failed, condemned = await joined(records, at=10.0), await joined(records, at=10.0)
         failed = await store.apply(
             lifecycle.fail(failed, now=20.0, reason=Reason.BOOT_TIMEOUT, deadline_at=99.0)
         )
@@ -130,7 +130,7 @@ class VitalsContract:
     async def test_a_boot_that_teaches_nothing_leaves_its_marks_only(
         self, store: Store, rescued: bool
     ) -> None:
-        node = await joined(Scene(store))
+        node = await joined(Records(store))
         if rescued:
             failed = lifecycle.fail(node, now=20.0, reason=Reason.BOOT_TIMEOUT, deadline_at=99.0)
             node = await store.apply(failed)
@@ -145,9 +145,9 @@ class VitalsContract:
         assert list(await store.boots("web", 1)) == []
 
     async def test_the_boots_of_a_kind_are_bounded_and_the_oldest_make_way(self, store: Store) -> None:
-        scene = Scene(store)
-        operation = await scene.leased()
-        nodes = await scene.created(operation, KEPT_BOOTS + 2)
+        records = Records(store)
+        operation = await records.leased()
+        nodes = await records.created(operation, KEPT_BOOTS + 2)
         for number, node in enumerate(nodes):
             await store.apply(lifecycle.booted(node, now=10.0 + number, deadline_at=999.0))
         kept = await store.boots("web", 1)
@@ -157,7 +157,7 @@ class VitalsContract:
     # --- health -----------------------------------------------------------------------------------
 
     async def test_a_health_write_is_one_event_and_leaves_the_record_alone(self, store: Store) -> None:
-        node = await joined(Scene(store))
+        node = await joined(Records(store))
         before = await vitals_of(store, node)
         await store.write_health(change(before, Health.READY, at=30.0))
         now = await vitals_of(store, node)
@@ -167,7 +167,7 @@ class VitalsContract:
         assert (last.entity, last.name, last.version, last.at) == ("health", "ready", 1, 30.0)
 
     async def test_of_racing_judges_one_wins(self, store: Store) -> None:
-        node = await joined(Scene(store))
+        node = await joined(Records(store))
         before = await vitals_of(store, node)
         words = [Health.READY, Health.OFFLINE] * 8
         ends = await asyncio.gather(
@@ -178,14 +178,14 @@ class VitalsContract:
         assert len(events) == 1
 
     async def test_a_verdict_about_an_earlier_boot_is_refused(self, store: Store) -> None:
-        node = await joined(Scene(store))
+        node = await joined(Records(store))
         before = await vitals_of(store, node)
         await store.apply(lifecycle.joined(node, boot_id="boot-2", now=60.0))
         with pytest.raises(Conflict):
             await store.write_health(change(before, Health.OFFLINE, at=61.0))
 
     async def test_a_beat_between_look_and_verdict_does_not_hide_its_word(self, store: Store) -> None:
-        node = await joined(Scene(store))
+        node = await joined(Records(store))
         looked = await said(store, node, Health.READY, at=11.0)
         await said(store, node, Health.DEGRADED, at=12.0)
         await store.mark_news_judged([looked])
@@ -194,14 +194,14 @@ class VitalsContract:
         assert await suspected(store, now=13.0) == []
 
     async def test_starting_never_covers_a_word_that_was_said_in_this_boot(self, store: Store) -> None:
-        node = await joined(Scene(store))
+        node = await joined(Records(store))
         assert (await said(store, node, Health.STARTING, at=11.0)).said is Health.STARTING
         assert (await said(store, node, Health.DEGRADED, at=12.0, reason="disk")).said is Health.DEGRADED
         kept = await said(store, node, Health.STARTING, at=13.0, reason="again")
         assert (kept.said, kept.said_reason, kept.seen_at) == (Health.DEGRADED, "disk", 13.0)
 
     async def test_a_probe_between_look_and_verdict_is_still_news(self, store: Store) -> None:
-        node = await joined(Scene(store))
+        node = await joined(Records(store))
         await store.record_beats([Beat(node_id=node.id, seen_at=19.0)])
         await store.record_probe(node.id, passed=False, now=20.0)
         looked = await vitals_of(store, node)
@@ -212,9 +212,9 @@ class VitalsContract:
         assert not (await vitals_of(store, node)).news
 
     async def test_only_those_whose_health_may_be_wrong_are_suspects(self, store: Store) -> None:
-        scene = Scene(store)
+        records = Records(store)
         now = 1000.0
-        quiet, stale, stuck, back = [await joined(scene, at=900.0) for _ in range(4)]
+        quiet, stale, stuck, back = [await joined(records, at=900.0) for _ in range(4)]
         for node in (quiet, stale, back):
             vitals = await said(store, node, Health.READY, at=900.0)
             await store.write_health(change(vitals, Health.READY, at=900.0))
@@ -232,8 +232,8 @@ class VitalsContract:
         assert stuck.id in await suspected(store, now=late)
 
     async def test_suspects_come_in_pages(self, store: Store) -> None:
-        scene = Scene(store)
-        nodes = [await joined(scene) for _ in range(5)]
+        records = Records(store)
+        nodes = [await joined(records) for _ in range(5)]
         for node in nodes:
             await said(store, node, Health.READY, at=11.0)
         met: list[NodeId] = []
@@ -244,7 +244,7 @@ class VitalsContract:
         assert met == [node.id for node in nodes]
 
     async def test_booted_is_a_nodes_word_that_it_is_ready(self, store: Store) -> None:
-        node = await joined(Scene(store))
+        node = await joined(Records(store))
         await store.record_beats([Beat(node_id=node.id, seen_at=11.0)])
         await store.apply(lifecycle.booted(node, now=12.0, deadline_at=99.0))
         vitals = await vitals_of(store, node)
@@ -254,7 +254,7 @@ class VitalsContract:
         assert await suspected(store, now=13.0) == [node.id]
 
     async def test_a_probe_is_remembered_and_never_looks_like_life(self, store: Store) -> None:
-        node = await joined(Scene(store))
+        node = await joined(Records(store))
         await store.record_beats([Beat(node_id=node.id, seen_at=11.0)])
         for at, passed, failures, since in (
             (20.0, False, 1, None),
@@ -272,7 +272,7 @@ class VitalsContract:
     async def test_failed_probes_are_counted_anew_after_time_in_which_nobody_watched(
         self, store: Store
     ) -> None:
-        node = await joined(Scene(store))
+        node = await joined(Records(store))
         await store.record_beats([Beat(node_id=node.id, seen_at=11.0)])
         await store.watch(now=12.0, gap=20.0)
 
@@ -291,8 +291,8 @@ class VitalsContract:
         assert await failed(120.0) == 3
 
     async def test_the_offline_are_found_by_how_long_they_have_been(self, store: Store) -> None:
-        scene = Scene(store)
-        nodes = await scene.idle(3)
+        records = Records(store)
+        nodes = await records.idle(3)
         for node, at in zip(nodes, (50.0, 60.0, 70.0), strict=True):
             await store.write_health(change(await vitals_of(store, node), Health.OFFLINE, at=at))
         offline = await store.offline(states=[NodeState.IDLE], since_before=70.0, limit=10)
@@ -302,7 +302,7 @@ class VitalsContract:
         assert list(await store.offline(states=[], since_before=70.0, limit=10)) == []
 
     async def test_vitals_end_with_the_node(self, store: Store) -> None:
-        node = await joined(Scene(store))
+        node = await joined(Records(store))
         doomed = await store.apply(lifecycle.condemn(node, now=20.0, reason=Reason.OPERATOR))
         await store.apply(lifecycle.confirm_gone(doomed, now=21.0))
         assert await store.vitals([node.id]) == {}
@@ -312,15 +312,15 @@ class VitalsContract:
     # --- standing still ---------------------------------------------------------------------------
 
     async def test_a_boot_that_stands_still_is_found_by_its_templates_patience(self, store: Store) -> None:
-        scene = Scene(store)
+        records = Records(store)
         await store.apply_template(TemplateSpec(name="web", provider="simulated", stall_after=60.0), now=1.0)
-        own = await joined(scene, at=100.0)
+        own = await joined(records, at=100.0)
         assert list(await store.stalled(now=160.0, stall_after=5.0, limit=10)) == []
         assert list(await store.stalled(now=160.5, stall_after=5.0, limit=10)) == [own]
 
     async def test_a_boot_without_a_patience_of_its_own_has_the_given_one(self, store: Store) -> None:
-        scene = Scene(store)
-        first, second = await joined(scene, at=100.0), await joined(scene, at=101.0)
+        records = Records(store)
+        first, second = await joined(records, at=100.0), await joined(records, at=101.0)
         assert list(await store.stalled(now=400.0, stall_after=300.0, limit=10)) == []
         assert list(await store.stalled(now=400.5, stall_after=300.0, limit=10)) == [first]
         assert list(await store.stalled(now=402.0, stall_after=300.0, limit=10)) == [first, second]
@@ -331,7 +331,7 @@ class VitalsContract:
         assert list(await store.stalled(now=900.0, stall_after=300.0, limit=10)) == []
 
     async def test_an_advance_after_the_look_spares_a_boot_that_stood_still(self, store: Store) -> None:
-        node = await joined(Scene(store), at=10.0)
+        node = await joined(Records(store), at=10.0)
         verdict = lifecycle.fail(
             node, now=400.0, reason=Reason.BOOT_STALLED, deadline_at=500.0, still_since=10.0
         )
@@ -344,7 +344,7 @@ class VitalsContract:
     async def test_a_beat_after_the_look_spares_a_node_that_was_given_up_for_its_silence(
         self, store: Store
     ) -> None:
-        node = await joined(Scene(store), at=10.0)
+        node = await joined(Records(store), at=10.0)
         doomed = lifecycle.condemn(node, now=400.0, reason=Reason.HEARTBEAT_LOST, silent_since=100.0)
         await store.record_beats([Beat(node_id=node.id, seen_at=100.5)])
         with pytest.raises(Conflict):
@@ -353,7 +353,7 @@ class VitalsContract:
         await store.apply(replace(doomed, silent_since=100.5))
 
     async def test_a_beat_after_the_look_spares_a_node_that_was_called_offline(self, store: Store) -> None:
-        node = await joined(Scene(store), at=10.0)
+        node = await joined(Records(store), at=10.0)
         for at, source in (
             (20.0, HealthSource.RECONCILE),
             (25.0, HealthSource.PROBE),
@@ -416,7 +416,7 @@ class VitalsContract:
     # --- bundles ----------------------------------------------------------------------------------
 
     async def test_a_failure_is_diagnosed_once(self, store: Store) -> None:
-        node = await joined(Scene(store))
+        node = await joined(Records(store))
         assert list(await store.undiagnosed(limit=10)) == []
         failed = await store.apply(
             lifecycle.fail(

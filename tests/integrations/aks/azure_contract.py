@@ -11,7 +11,7 @@ from muster.integrations.aks.plan import place
 from muster.integrations.aks.spec import AzureRole
 from muster_simulation.arm import Arm, Fault
 from muster_simulation.arm.faults import Verb
-from tests.stage.azure import REGISTRY, SUBSCRIPTION, TEMPLATE
+from tests.harness.azure import REGISTRY, SUBSCRIPTION, TEMPLATE
 
 PLACE = place(SUBSCRIPTION, "rg-batch", name="c1")
 TAGS = {"muster-installation": "inst-1", "muster-cluster": "cl-1"}

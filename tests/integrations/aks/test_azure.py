@@ -18,8 +18,8 @@ from muster_simulation.arm import Arm, Fault, Paces
 from muster_simulation.arm.clusters import SimulatedAzure
 from muster_simulation.arm.faults import Verb
 from muster_simulation.arm.server import ArmServer
+from tests.harness.azure import TEMPLATE
 from tests.integrations.aks.azure_contract import ORDER, PLACE, AzureContract, Hours
-from tests.stage.azure import TEMPLATE
 
 
 class TestSimulated(AzureContract):

@@ -31,7 +31,7 @@ from muster.integrations.aks.sight import Group, PoolSight, Sight
 from muster.integrations.aks.spec import AksRole, AzureRole
 from muster.integrations.aks.steps import Stage
 from tests.domain.test_cluster_decisions import CLUSTER, NOW, OURS, THEM, US, at, reason
-from tests.stage.azure import REGISTRY, ROLES
+from tests.harness.azure import REGISTRY, ROLES
 
 BUILT = Sight(tags=OURS, state="Succeeded", power="Running", pools=(PoolSight(name="p", state="Succeeded"),))
 

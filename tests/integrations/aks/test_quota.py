@@ -6,7 +6,7 @@ import pytest
 
 from muster.integrations.aks.quota import Shortage, fitting, quota_advice, shortage
 from muster.integrations.aks.spec import AksPool, PoolMode
-from tests.stage.azure import SPEC
+from tests.harness.azure import SPEC
 
 REGIONAL = (
     "Operation could not be completed as it results in exceeding approved Total Regional Cores quota."

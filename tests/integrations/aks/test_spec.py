@@ -13,7 +13,7 @@ from muster.domain.template import TemplateSpec
 from muster.integrations.aks import spec as rules
 from muster.integrations.aks.spec import AksPool, AksRole, AksSpec, AzureRole, PoolMode
 from muster.integrations.aks.tables import TEMPLATE as TABLE
-from tests.stage.azure import REGISTRY, SHARED, SPEC
+from tests.harness.azure import REGISTRY, SHARED, SPEC
 
 SYSTEM, BLAST = SPEC.pools
 SUBNET = f"{SHARED}/Microsoft.Network/virtualNetworks/net/subnets/nodes"

@@ -7,7 +7,7 @@ from muster.domain.progress import Tone
 from muster.integrations.aks.sight import PoolSight, Sight
 from muster.integrations.aks.steps import STEPS, Stage, chips, planned, spent, state_words
 from tests.domain.test_cluster_decisions import NOW, at
-from tests.stage.azure import SPEC
+from tests.harness.azure import SPEC
 
 
 def test_the_steps_and_labels_are_those_that_were_promised() -> None:

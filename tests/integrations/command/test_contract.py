@@ -11,14 +11,14 @@ from muster.testing.provider_contract import (
     INSTALLATION,
     OTHER_INSTALLATION,
     ProviderContract,
-    Scene,
+    Subject,
 )
 from tests.integrations.command.place import EXAMPLES, end_processes, provider_of, settings
 
 
 class TestExecutable(ProviderContract):
     @pytest.fixture
-    def scene(self, tmp_path: Path) -> Iterator[Scene]:
+    def subject(self, tmp_path: Path) -> Iterator[Subject]:
         config = settings(
             EXAMPLES / "processes.py", {"directory": str(tmp_path), "capacity": CAPACITY}, calls_at_once=8
         )
@@ -27,7 +27,7 @@ class TestExecutable(ProviderContract):
             with (tmp_path / machine_id / "console").open("a") as console:
                 console.write(text)
 
-        yield Scene(
+        yield Subject(
             provider=provider_of(config, INSTALLATION),
             neighbour=provider_of(config, OTHER_INSTALLATION),
             write=write,

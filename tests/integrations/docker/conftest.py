@@ -1,3 +1,3 @@
-from tests.integrations.docker.engines import alone, engine, own_engine, shared, yard
+from tests.integrations.docker.engines import alone, engine, lab, own_engine, shared
 
-__all__ = ["alone", "engine", "own_engine", "shared", "yard"]
+__all__ = ["alone", "engine", "lab", "own_engine", "shared"]

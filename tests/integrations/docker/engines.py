@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.integrations.docker.yard import Yard
+from tests.integrations.docker.lab import Lab
 from tools.engines import getting
 from tools.engines.running import Engine, archive
 
@@ -76,10 +76,10 @@ def engine(request: pytest.FixtureRequest, shared: Callable[[str], Engine]) -> E
 
 
 @pytest.fixture
-async def yard(engine: Engine) -> AsyncIterator[Yard]:
-    yard = Yard(engine)
-    yield yard
-    await yard.close()
+async def lab(engine: Engine) -> AsyncIterator[Lab]:
+    lab = Lab(engine)
+    yield lab
+    await lab.close()
 
 
 @pytest.fixture

@@ -5,17 +5,17 @@ from muster.testing.provider_contract import (
     INSTALLATION,
     OTHER_INSTALLATION,
     ProviderContract,
-    Scene,
+    Subject,
 )
-from tests.integrations.docker.yard import Yard, template
+from tests.integrations.docker.lab import Lab, template
 
 
 class TestDockerProvider(ProviderContract):
     @pytest.fixture
-    def scene(self, alone: None, yard: Yard) -> Scene:
-        return Scene(
-            provider=yard.provider(installation_id=INSTALLATION, capacity=CAPACITY),
-            neighbour=yard.provider(installation_id=OTHER_INSTALLATION, capacity=CAPACITY),
-            write=yard.write,
+    def subject(self, alone: None, lab: Lab) -> Subject:
+        return Subject(
+            provider=lab.provider(installation_id=INSTALLATION, capacity=CAPACITY),
+            neighbour=lab.provider(installation_id=OTHER_INSTALLATION, capacity=CAPACITY),
+            write=lab.write,
             template=template(),
         )

@@ -22,7 +22,7 @@ from muster.ports.provider import MachineState
 from muster.system import SystemClock, SystemIds
 from muster.testing.provider_contract import asking, ids, listed, until_gone
 from tests.integrations.docker.hostile import answering
-from tests.integrations.docker.yard import CONFIG, Yard, no_phases, template
+from tests.integrations.docker.lab import CONFIG, Lab, no_phases, template
 
 GARBAGE = [
     b"",
@@ -151,12 +151,12 @@ async def test_the_api_version_is_one_that_the_engine_still_speaks(
 # --- with real engines ------------------------------------------------------------------------------------
 
 
-async def test_two_servers_never_put_more_on_an_engine_than_fits(yard: Yard) -> None:
-    servers = [yard.provider(capacity=5), yard.provider(capacity=5)]
+async def test_two_servers_never_put_more_on_an_engine_than_fits(lab: Lab) -> None:
+    servers = [lab.provider(capacity=5), lab.provider(capacity=5)]
 
     async def ask(server: DockerProvider, token: str) -> int:
         try:
-            request = asking(token, 2, template=template(), installation_id=yard.installation_id)
+            request = asking(token, 2, template=template(), installation_id=lab.installation_id)
             return len((await server.launch(request)).machines)
         except Refused:
             return 0
@@ -167,31 +167,31 @@ async def test_two_servers_never_put_more_on_an_engine_than_fits(yard: Yard) -> 
     assert ids(await listed(servers[1])) == ids(living)
 
 
-async def test_an_end_that_comes_first_keeps_the_container_from_starting(yard: Yard) -> None:
-    provider = yard.provider()
-    answer = await provider.launch(yard.asking("t1", 2))
+async def test_an_end_that_comes_first_keeps_the_container_from_starting(lab: Lab) -> None:
+    provider = lab.provider()
+    answer = await provider.launch(lab.asking("t1", 2))
     await provider.terminate(ids(answer))
     await until_gone(provider, ids(answer))
     over = ("", "exited", "stopped")
-    await yard.until(lambda: all(yard.status(machine_id) in over for machine_id in ids(answer)))
+    await lab.until(lambda: all(lab.status(machine_id) in over for machine_id in ids(answer)))
     assert not await listed(provider)
 
 
-async def test_one_fate_wins(yard: Yard) -> None:
-    engine = yard.provider().engines["big"]
+async def test_one_fate_wins(lab: Lab) -> None:
+    engine = lab.provider().engines["big"]
     fates = [Fate(machine_id=MACHINE.id, how=how, at=1.0) for how in (MADE, ENDED) * 4]
-    found = await asyncio.gather(*(journal.write_fate(engine, yard.installation_id, fate) for fate in fates))
+    found = await asyncio.gather(*(journal.write_fate(engine, lab.installation_id, fate) for fate in fates))
     assert len({fate.how for fate in found}) == 1
     assert await journal.read_fate(engine, MACHINE) == found[0]
 
 
 async def test_a_half_made_container_is_made_anew_by_the_next_server(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(starter, "TAKEOVER", 0.0)
-    first = yard.provider()
+    first = lab.provider()
     engine = first.engines["big"]
-    request = yard.asking("t1", 1)
+    request = lab.asking("t1", 1)
 
     died = asyncio.Event()
 
@@ -204,37 +204,37 @@ async def test_a_half_made_container_is_made_anew_by_the_next_server(
     await died.wait()
     monkeypatch.undo()
     monkeypatch.setattr(starter, "TAKEOVER", 0.0)
-    second = yard.provider()
-    before = yard.inspect(machine.id)["Id"]
+    second = lab.provider()
+    before = lab.inspect(machine.id)["Id"]
     async with asyncio.timeout(30):
         while (await second.describe([machine.id]))[machine.id].state is not MachineState.RUNNING:
             await second.reconcile()
             await asyncio.sleep(0.05)
-    assert yard.inspect(machine.id)["Id"] != before
+    assert lab.inspect(machine.id)["Id"] != before
     assert await journal.read_fate(engine, names.parsed(machine.id) or MACHINE) is not None
 
 
-async def test_what_is_left_of_ended_machines_is_removed_in_time_and_nothing_else(yard: Yard) -> None:
-    provider = yard.provider(keep=0.001)
-    label = f"{names.INSTALLATION}={yard.installation_id}"
-    (gone,) = ids(await provider.launch(yard.asking("t1", 1)))
-    (spared,) = ids(await provider.launch(yard.asking("t2", 1)))
-    await yard.started(spared)
+async def test_what_is_left_of_ended_machines_is_removed_in_time_and_nothing_else(lab: Lab) -> None:
+    provider = lab.provider(keep=0.001)
+    label = f"{names.INSTALLATION}={lab.installation_id}"
+    (gone,) = ids(await provider.launch(lab.asking("t1", 1)))
+    (spared,) = ids(await provider.launch(lab.asking("t2", 1)))
+    await lab.started(spared)
     await provider.terminate([gone])
     await until_gone(provider, [gone])
     async with asyncio.timeout(30):
-        while len(yard.engine.containers(label)) > 1 or len(yard.volumes(label)) > 2:
+        while len(lab.engine.containers(label)) > 1 or len(lab.volumes(label)) > 2:
             await listed(provider)
             await asyncio.sleep(0.05)
     assert not await provider.describe([gone])
     assert (await provider.describe([spared]))[spared].state is MachineState.RUNNING
 
 
-async def test_an_agent_shows_the_secret_of_a_container_that_runs(yard: Yard) -> None:
-    provider = yard.provider()
-    (machine,) = (await provider.launch(yard.asking("t1", 1))).machines
-    await yard.started(machine.id)
-    verifier = DockerVerifier(provider.engines, installation_id=yard.installation_id)
+async def test_an_agent_shows_the_secret_of_a_container_that_runs(lab: Lab) -> None:
+    provider = lab.provider()
+    (machine,) = (await provider.launch(lab.asking("t1", 1))).machines
+    await lab.started(machine.id)
+    verifier = DockerVerifier(provider.engines, installation_id=lab.installation_id)
     for proof in (
         f"docker:{machine.id}:wrong",
         f"docker:{machine.id}",
@@ -254,10 +254,10 @@ async def test_an_agent_shows_the_secret_of_a_container_that_runs(yard: Yard) ->
     [({"runtime": "none-such"}, "none-such"), ({"network": "none-such"}, "none-such")],
 )
 async def test_what_an_engine_does_not_have_is_told_in_its_words(
-    yard: Yard, docker: dict[str, str], words: str
+    lab: Lab, docker: dict[str, str], words: str
 ) -> None:
-    provider = yard.provider()
-    request = asking("t1", 1, template=template(**docker), installation_id=yard.installation_id)
+    provider = lab.provider()
+    request = asking("t1", 1, template=template(**docker), installation_id=lab.installation_id)
     (machine,) = (await provider.launch(request)).machines
     await until_gone(provider, [machine.id])
     found = (await provider.describe([machine.id]))[machine.id]
@@ -265,21 +265,21 @@ async def test_what_an_engine_does_not_have_is_told_in_its_words(
     assert found.reason in (Reason.PROVIDER_REFUSED, Reason.PROVIDER_ERROR)
 
 
-async def test_limits_are_in_force(yard: Yard) -> None:
-    provider = yard.provider()
+async def test_limits_are_in_force(lab: Lab) -> None:
+    provider = lab.provider()
     request = asking(
-        "t1", 1, template=template(pids=40, tmp_mib=8), installation_id=yard.installation_id, size="small"
+        "t1", 1, template=template(pids=40, tmp_mib=8), installation_id=lab.installation_id, size="small"
     )
     (machine,) = (await provider.launch(request)).machines
-    await yard.started(machine.id)
-    full = yard.run(machine.id, "sh", "-c", "dd if=/dev/zero of=/tmp/x bs=1M count=99 2>&1 | tail -1; true")
+    await lab.started(machine.id)
+    full = lab.run(machine.id, "sh", "-c", "dd if=/dev/zero of=/tmp/x bs=1M count=99 2>&1 | tail -1; true")
     assert b"8388608" in full or b"8.4 MB" in full
-    forked = int(yard.run(machine.id, "python3", "-c", FORK).split(b"\n")[0][8:])
+    forked = int(lab.run(machine.id, "python3", "-c", FORK).split(b"\n")[0][8:])
     assert 0 < forked < 40
 
 
-async def test_doctor_says_what_an_engine_has_and_leaves_nothing(yard: Yard) -> None:
-    provider = yard.provider()
+async def test_doctor_says_what_an_engine_has_and_leaves_nothing(lab: Lab) -> None:
+    provider = lab.provider()
     found = [
         check
         async for check in findings(
@@ -296,24 +296,24 @@ async def test_doctor_says_what_an_engine_has_and_leaves_nothing(yard: Yard) -> 
     assert "API 1.41" in words and "has localhost/muster-test:latest" in words
     assert "waits for the pull" in words and "pull = never" in words
     assert "can't reach http://127.0.0.1:9" in words
-    assert yard.engine.containers(f"{names.KIND}=doctor") == []
+    assert lab.engine.containers(f"{names.KIND}=doctor") == []
 
 
-async def test_a_death_is_told_at_once_and_once(yard: Yard) -> None:
-    provider = yard.provider()
-    answer = await provider.launch(yard.asking("t1", 2))
+async def test_a_death_is_told_at_once_and_once(lab: Lab) -> None:
+    provider = lab.provider()
+    answer = await provider.launch(lab.asking("t1", 2))
     for machine in answer.machines:
-        await yard.started(machine.id)
+        await lab.started(machine.id)
     first = asyncio.create_task(provider.ended())
     await asyncio.sleep(0)
     victim = answer.machines[0].id
-    yard.engine.call("POST", f"/containers/{yard.container(victim)}/kill").raise_for_status()
+    lab.engine.call("POST", f"/containers/{lab.container(victim)}/kill").raise_for_status()
     async with asyncio.timeout(10):
         (told,) = await first
     assert told.id == victim and "exit code 137" in told.why
     again = asyncio.create_task(provider.ended())
     other = answer.machines[1].id
-    yard.engine.call("DELETE", f"/containers/{yard.container(other)}", params={"force": "true"})
+    lab.engine.call("DELETE", f"/containers/{lab.container(other)}", params={"force": "true"})
     async with asyncio.timeout(10):
         (told,) = await again
     assert told.id == other and "removed by hand" in told.why

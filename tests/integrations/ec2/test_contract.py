@@ -4,15 +4,15 @@ import pytest
 
 from fakes.ec2.machines import Machine
 from muster.integrations.ec2.provider import Ec2Provider
-from muster.testing.provider_contract import CAPACITY, OTHER_INSTALLATION, ProviderContract, Scene
+from muster.testing.provider_contract import CAPACITY, OTHER_INSTALLATION, ProviderContract, Subject
 from tests.integrations.ec2.region import Region, template
 
 
 class TestEc2Provider(ProviderContract):
     @pytest.fixture
-    def scene(self, region: Region, provider: Ec2Provider, consoles: Callable[[str, str], None]) -> Scene:
+    def subject(self, region: Region, provider: Ec2Provider, consoles: Callable[[str, str], None]) -> Subject:
         region.fake.faults.capacity = CAPACITY
-        return Scene(
+        return Subject(
             provider=provider,
             neighbour=region.provider(installation_id=OTHER_INSTALLATION),
             write=consoles,

@@ -14,13 +14,13 @@ from muster.testing.provider_contract import (
     INSTALLATION,
     OTHER_INSTALLATION,
     ProviderContract,
-    Scene,
+    Subject,
 )
 
 
 class TestExampleProvider(ProviderContract):
     @pytest.fixture
-    def scene(self, tmp_path: Path) -> Iterator[Scene]:
+    def subject(self, tmp_path: Path) -> Iterator[Subject]:
         def of(installation_id: str) -> Any:
             url = "http://127.0.0.1:9"
             return ExampleProvider(
@@ -33,6 +33,6 @@ class TestExampleProvider(ProviderContract):
 
         provider, neighbour = of(INSTALLATION), of(OTHER_INSTALLATION)
         spec = TemplateSpec(name="work", provider="example")
-        yield Scene(provider=provider, neighbour=neighbour, write=write, template=spec)
+        yield Subject(provider=provider, neighbour=neighbour, write=write, template=spec)
         for each in (provider, neighbour):
             asyncio.run(each.terminate([path.parent.name for path in each.root.glob("*/pid")]))

@@ -11,9 +11,9 @@ from muster.domain.lifecycle import NodeState
 from muster.integrations.github import provisioned_scopes
 from muster.integrations.github.provisioned_scopes import ProvisionedScopes
 from muster.integrations.github.runners import Scope
-from tests.stage import Stage, staged
-from tests.stage.github import REPOSITORY, GitHubStage, context
-from tests.stage.stage import Replica
+from tests.harness import Harness, with_harness
+from tests.harness.github import REPOSITORY, GitHubHarness, context
+from tests.harness.harness import Replica
 
 
 @contextmanager
@@ -25,22 +25,22 @@ def looks_of(*, pages: int, of: int) -> Iterator[None]:
         yield
 
 
-async def provisioned(github: GitHubStage, replica: Replica, *repositories: str) -> None:
+async def provisioned(github: GitHubHarness, replica: Replica, *repositories: str) -> None:
     """One after the other."""
     for repository in repositories:
         await github.provision(replica, github.world.begin(repository))
-        await github.stage.pass_time(1)
+        await github.harness.pass_time(1)
 
 
-@staged
-async def test_one_look_reads_so_many_and_the_next_ones_the_rest(stage: Stage) -> None:
-    github = await GitHubStage.set(stage, max_nodes=50)
+@with_harness
+async def test_one_look_reads_so_many_and_the_next_ones_the_rest(harness: Harness) -> None:
+    github = await GitHubHarness.set(harness, max_nodes=50)
     names = [f"acme/r-{number}" for number in range(9)]
-    await provisioned(github, await stage.replica(), *names)
+    await provisioned(github, await harness.replica(), *names)
     with looks_of(pages=2, of=2):
-        known = ProvisionedScopes(context(stage))
+        known = ProvisionedScopes(context(harness))
         assert await known.repositories() == names[5:]
-        await provisioned(github, await stage.replica(), "acme/new")
+        await provisioned(github, await harness.replica(), "acme/new")
         assert await known.repositories() == ["acme/new", *names[5:]], "what is new comes first"
         for _ in range(4):
             await known.repositories()
@@ -48,13 +48,13 @@ async def test_one_look_reads_so_many_and_the_next_ones_the_rest(stage: Stage) -
         assert await known.scopes() == [Scope.named(name) for name in ("acme/new", *names)]
 
 
-@staged
-async def test_more_than_one_look_of_new_ones_leaves_no_hole(stage: Stage) -> None:
-    github = await GitHubStage.set(stage, max_nodes=50)
-    replica = await stage.replica()
+@with_harness
+async def test_more_than_one_look_of_new_ones_leaves_no_hole(harness: Harness) -> None:
+    github = await GitHubHarness.set(harness, max_nodes=50)
+    replica = await harness.replica()
     names = [f"acme/r-{number}" for number in range(10)]
     with looks_of(pages=2, of=2):
-        known = ProvisionedScopes(context(stage))
+        known = ProvisionedScopes(context(harness))
         await provisioned(github, replica, *names[:2])
         assert await known.repositories() == names[:2]
         await provisioned(github, replica, *names[2:])
@@ -64,12 +64,12 @@ async def test_more_than_one_look_of_new_ones_leaves_no_hole(stage: Stage) -> No
 
 
 @pytest.mark.parametrize("broken", [1, 2, 3])
-@staged
-async def test_a_look_that_breaks_off_leaves_no_hole(stage: Stage, broken: int) -> None:
-    github = await GitHubStage.set(stage, max_nodes=50)
+@with_harness
+async def test_a_look_that_breaks_off_leaves_no_hole(harness: Harness, broken: int) -> None:
+    github = await GitHubHarness.set(harness, max_nodes=50)
     names = [f"acme/r-{number}" for number in range(6)]
-    await provisioned(github, await stage.replica(), *names)
-    listed, pages = stage.ports.store.operations, count(1)
+    await provisioned(github, await harness.replica(), *names)
+    listed, pages = harness.ports.store.operations, count(1)
 
     async def breaking(**asked: object) -> object:
         if next(pages) == broken:
@@ -77,22 +77,22 @@ async def test_a_look_that_breaks_off_leaves_no_hole(stage: Stage, broken: int) 
         return await listed(**asked)  # type: ignore[arg-type]  # as they were
 
     with looks_of(pages=20, of=2), pytest.MonkeyPatch.context() as patch:
-        known = ProvisionedScopes(context(stage))
-        patch.setattr(stage.ports.store, "operations", breaking)
+        known = ProvisionedScopes(context(harness))
+        patch.setattr(harness.ports.store, "operations", breaking)
         with pytest.raises(StoreUnavailable):
             await known.repositories()
         assert await known.repositories() == names
 
 
-@staged
-async def test_what_is_read_is_not_read_again(stage: Stage) -> None:
-    github = await GitHubStage.set(stage, max_nodes=50)
-    await provisioned(github, await stage.replica(), *(f"acme/r-{number}" for number in range(9)))
+@with_harness
+async def test_what_is_read_is_not_read_again(harness: Harness) -> None:
+    github = await GitHubHarness.set(harness, max_nodes=50)
+    await provisioned(github, await harness.replica(), *(f"acme/r-{number}" for number in range(9)))
     pages = 0
-    listed = stage.ports.store.operations
+    listed = harness.ports.store.operations
 
     with looks_of(pages=20, of=2), pytest.MonkeyPatch.context() as patch:
-        known = ProvisionedScopes(context(stage))
+        known = ProvisionedScopes(context(harness))
         await known.repositories()
 
         async def counted(**asked: object) -> object:
@@ -100,24 +100,24 @@ async def test_what_is_read_is_not_read_again(stage: Stage) -> None:
             pages += 1
             return await listed(**asked)  # type: ignore[arg-type]  # as they were
 
-        patch.setattr(stage.ports.store, "operations", counted)
+        patch.setattr(harness.ports.store, "operations", counted)
         await known.repositories()
     assert pages == 1
 
 
-@staged
-async def test_a_rerun_is_served_after_a_restart_whatever_was_provisioned_since(stage: Stage) -> None:
-    github = await GitHubStage.set(stage, max_nodes=50)
+@with_harness
+async def test_a_rerun_is_served_after_a_restart_whatever_was_provisioned_since(harness: Harness) -> None:
+    github = await GitHubHarness.set(harness, max_nodes=50)
     run = github.begin()
-    first = await stage.replica()
-    old = await stage.succeeded(await github.provision(first, run))
-    await stage.succeeded(await first.release(old.id))
+    first = await harness.replica()
+    old = await harness.succeeded(await github.provision(first, run))
+    await harness.succeeded(await first.release(old.id))
     await provisioned(github, first, *(f"acme/r-{number}" for number in range(9)))
-    await stage.count(9, NodeState.RUNNING)
+    await harness.count(9, NodeState.RUNNING)
     await first.life.die()
     run.attempt = 2
     github.world.queue(run, "test", [f"{run.id}-1"])
     with looks_of(pages=3, of=2):
-        await stage.replica()
-        await stage.count(10, NodeState.RUNNING, within=600)
+        await harness.replica()
+        await harness.count(10, NodeState.RUNNING, within=600)
     assert len(github.world.of(REPOSITORY)) == 1

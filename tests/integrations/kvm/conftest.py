@@ -3,15 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.integrations.kvm.yard import Yard
+from tests.integrations.kvm.lab import Lab
 
 
 @pytest.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+async def lab(tmp_path: Path) -> AsyncIterator[Lab]:
     (tmp_path / "data").mkdir()
-    yard = Yard(tmp_path / "data" / "nodes")
-    await yard.open()
+    lab = Lab(tmp_path / "data" / "nodes")
+    await lab.open()
     try:
-        yield yard
+        yield lab
     finally:
-        await yard.close()
+        await lab.close()

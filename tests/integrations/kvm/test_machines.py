@@ -15,27 +15,27 @@ from muster.ports.provider import MachineState
 from muster.slot_provider.provider import SlotVerifier
 from muster.slots.processes import carriers
 from muster.testing.provider_contract import INSTALLATION, asking, ids, until_gone
-from tests.integrations.kvm.yard import PATIENCE, Yard, needs_microvms
+from tests.integrations.kvm.lab import PATIENCE, Lab, needs_microvms
 
 
-def processes(yard: Yard, machine_id: str) -> list[int]:
-    record = yard.slot(machine_id).record()
+def processes(lab: Lab, machine_id: str) -> list[int]:
+    record = lab.slot(machine_id).record()
     assert record is not None
     return [pid for pid, _ in carriers({record.marker})]
 
 
 @needs_microvms
-async def test_a_machine_shows_no_secret_and_runs_as_a_user_of_its_own(yard: Yard) -> None:
-    answer = await yard.provider().launch(asking("t1", 2, template=yard.template()))
+async def test_a_machine_shows_no_secret_and_runs_as_a_user_of_its_own(lab: Lab) -> None:
+    answer = await lab.provider().launch(asking("t1", 2, template=lab.template()))
     users = []
     for machine_id in ids(answer):
-        await yard.booted(machine_id)
-        (qemu,) = (pid for pid in processes(yard, machine_id) if QEMU in _argv(pid)[0])
+        await lab.booted(machine_id)
+        (qemu,) = (pid for pid in processes(lab, machine_id) if QEMU in _argv(pid)[0])
         users.append(_user(qemu))
         assert not [word for word in _argv(qemu) if machine_id in word and ":" in word]
     own = [FIRST_USER <= user < FIRST_USER + (1 << 24) for user in users]
     assert all(own) and len(set(users)) == 2 if os.geteuid() == 0 else not any(own)
-    verifier = SlotVerifier("kvm", yard.root, installation_id=INSTALLATION)
+    verifier = SlotVerifier("kvm", lab.root, installation_id=INSTALLATION)
     with pytest.raises(Forbidden, match="doesn't show"):
         await verifier.verify(f"kvm:{ids(answer)[0]}:guess")
 
@@ -49,54 +49,54 @@ def _argv(pid: int) -> list[str]:
 
 
 @needs_microvms
-async def test_a_machine_that_powers_itself_off_is_gone_and_its_end_is_told(yard: Yard) -> None:
-    provider = yard.provider()
-    answer = await provider.launch(asking("t1", template=yard.template()))
-    await yard.hang_up(*ids(answer))
+async def test_a_machine_that_powers_itself_off_is_gone_and_its_end_is_told(lab: Lab) -> None:
+    provider = lab.provider()
+    answer = await provider.launch(asking("t1", template=lab.template()))
+    await lab.hang_up(*ids(answer))
     async with asyncio.timeout(PATIENCE):
         (ended,) = await provider.ended()
     assert (ended.id, ended.state) == (ids(answer)[0], MachineState.GONE)
-    assert not processes(yard, ended.id)
+    assert not processes(lab, ended.id)
 
 
 @needs_microvms
-async def test_a_machine_whose_keeper_is_killed_is_ended_too(yard: Yard) -> None:
-    provider = yard.provider()
-    (machine_id,) = ids(await provider.launch(asking("t1", template=yard.template())))
-    await yard.booted(machine_id)
-    kept = yard.slot(machine_id).kept()
+async def test_a_machine_whose_keeper_is_killed_is_ended_too(lab: Lab) -> None:
+    provider = lab.provider()
+    (machine_id,) = ids(await provider.launch(asking("t1", template=lab.template())))
+    await lab.booted(machine_id)
+    kept = lab.slot(machine_id).kept()
     assert kept is not None
     os.kill(kept.pid, signal.SIGKILL)
     await until_gone(provider, [machine_id])
-    assert not [pid for pid in processes(yard, machine_id) if pid != kept.pid]
+    assert not [pid for pid in processes(lab, machine_id) if pid != kept.pid]
 
 
 @needs_microvms
-async def test_guests_never_write_to_the_image(yard: Yard) -> None:
-    before = yard.disk.stat().st_mtime_ns
-    provider = yard.provider()
-    answer = await provider.launch(asking("t1", 2, template=yard.template()))
+async def test_guests_never_write_to_the_image(lab: Lab) -> None:
+    before = lab.disk.stat().st_mtime_ns
+    provider = lab.provider()
+    answer = await provider.launch(asking("t1", 2, template=lab.template()))
     for machine_id in ids(answer):
-        await yard.booted(machine_id)
+        await lab.booted(machine_id)
     await provider.terminate(ids(answer))
     await until_gone(provider, ids(answer))
-    assert yard.disk.stat().st_mtime_ns == before
-    assert not [each for slot in yard.slots() for each in slot.tmp.iterdir()]
+    assert lab.disk.stat().st_mtime_ns == before
+    assert not [each for slot in lab.slots() for each in slot.tmp.iterdir()]
 
 
 @needs_microvms
 @pytest.mark.parametrize("field", ["kernel", "initrd"])
-async def test_a_missing_file_is_refused_by_name(yard: Yard, field: str) -> None:
-    template = yard.template(**{field: "/nowhere/file"})
+async def test_a_missing_file_is_refused_by_name(lab: Lab, field: str) -> None:
+    template = lab.template(**{field: "/nowhere/file"})
     with pytest.raises(Refused, match="/nowhere/file of template work is no file"):
-        await yard.provider().launch(asking("t1", template=template))
-    assert yard.slots() == []
+        await lab.provider().launch(asking("t1", template=template))
+    assert lab.slots() == []
 
 
 @needs_microvms
-async def test_a_server_without_qemu_says_how_to_get_it(yard: Yard) -> None:
+async def test_a_server_without_qemu_says_how_to_get_it(lab: Lab) -> None:
     with pytest.raises(Refused, match="apt-get install qemu"):
-        await yard.provider(qemu="no-such-qemu").launch(asking("t1", template=yard.template()))
+        await lab.provider(qemu="no-such-qemu").launch(asking("t1", template=lab.template()))
 
 
 @needs_microvms

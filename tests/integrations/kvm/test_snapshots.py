@@ -27,7 +27,7 @@ from muster.integrations.kvm.snapshots import Recipe, Snapshots, identity, no_id
 from muster.integrations.kvm.tables import QEMU, TEMPLATE, Accelerator, KvmSpec
 from muster.slots.processes import running
 from muster.testing.provider_contract import asking, ids
-from tests.integrations.kvm.yard import PATIENCE, Yard, needs_microvms, table
+from tests.integrations.kvm.lab import PATIENCE, Lab, needs_microvms, table
 
 WEEK = 7 * 86_400.0
 SLACK = 60.0
@@ -39,16 +39,16 @@ def whole(**changes: Any) -> TemplateSpec:
     return TemplateSpec(name="work", provider="kvm", tables={"kvm": table(**changes)})
 
 
-async def report(yard: Yard) -> Mapping[str, Any]:
+async def report(lab: Lab) -> Mapping[str, Any]:
     """Wait until the maker has ended, with a snapshot or without."""
     async with asyncio.timeout(PATIENCE):
-        while not (found := list(reports(snapshots_of(yard.root)))):  # noqa: ASYNC110 — a file has no signal
+        while not (found := list(reports(snapshots_of(lab.root)))):  # noqa: ASYNC110 — a file has no signal
             await asyncio.sleep(0.05)
     return found[0]
 
 
-async def says(yard: Yard, machine_id: str, words: bytes) -> str:
-    console = yard.slot(machine_id).console
+async def says(lab: Lab, machine_id: str, words: bytes) -> str:
+    console = lab.slot(machine_id).console
     async with asyncio.timeout(PATIENCE):
         while words not in (said := await asyncio.to_thread(console.read_bytes)):  # noqa: ASYNC110 — as above
             await asyncio.sleep(0.02)
@@ -63,8 +63,8 @@ class Joins(ThreadingHTTPServer):
         self.bodies: dict[str, dict[str, Any]] = {}
         """The first of each machine, by its id."""
 
-    def provider(self, yard: Yard, **changes: Any) -> KvmProvider:
-        return yard.provider(servers=(f"http://127.0.0.1:{self.server_port}",), **changes)
+    def provider(self, lab: Lab, **changes: Any) -> KvmProvider:
+        return lab.provider(servers=(f"http://127.0.0.1:{self.server_port}",), **changes)
 
     async def first_of(self, machine_id: str) -> dict[str, Any]:
         async with asyncio.timeout(PATIENCE):
@@ -100,23 +100,23 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def furnished(yard: Yard, kept: Path, joins: Joins) -> Yard:
-    """A yard with a snapshot. The first test that needs it waits until it was made."""
+async def furnished(lab: Lab, kept: Path, joins: Joins) -> Lab:
+    """A lab with a snapshot. The first test that needs it waits until it was made."""
     if await asyncio.to_thread(kept.exists):
-        shutil.copytree(kept, snapshots_of(yard.root), copy_function=os.link)
+        shutil.copytree(kept, snapshots_of(lab.root), copy_function=os.link)
     else:
-        provider = joins.provider(yard)
+        provider = joins.provider(lab)
         (machine_id,) = ids(await provider.launch(asking("first", template=whole())))
-        assert (await report(yard))["why"] == ""
-        assert RESTORED.decode() not in yard.slot(machine_id).console.read_text()
+        assert (await report(lab))["why"] == ""
+        assert RESTORED.decode() not in lab.slot(machine_id).console.read_text()
         await provider.terminate([machine_id])
-        shutil.copytree(snapshots_of(yard.root), kept, copy_function=os.link)
-    return yard
+        shutil.copytree(snapshots_of(lab.root), kept, copy_function=os.link)
+    return lab
 
 
 @needs_microvms
 async def test_machines_are_restored_each_with_a_name_and_numbers_of_its_own_and_the_time(
-    furnished: Yard, joins: Joins
+    furnished: Lab, joins: Joins
 ) -> None:
     ahead = joins.provider(furnished, now=lambda: time.time() + WEEK)
     made = ids(await ahead.launch(asking("t1", 2, template=whole())))
@@ -132,7 +132,7 @@ async def test_machines_are_restored_each_with_a_name_and_numbers_of_its_own_and
 
 @needs_microvms
 async def test_a_snapshot_that_is_damaged_makes_machines_boot_and_is_made_anew(
-    furnished: Yard, joins: Joins
+    furnished: Lab, joins: Joins
 ) -> None:
     (state,) = snapshots_of(furnished.root).glob("*/*/state")
     state.unlink()
@@ -150,23 +150,23 @@ async def test_a_snapshot_that_is_damaged_makes_machines_boot_and_is_made_anew(
 
 
 @needs_microvms
-async def test_a_maker_that_is_killed_leaves_no_machine_and_the_next_launch_makes_it(yard: Yard) -> None:
-    provider = yard.provider()
+async def test_a_maker_that_is_killed_leaves_no_machine_and_the_next_launch_makes_it(lab: Lab) -> None:
+    provider = lab.provider()
     await provider.launch(asking("t1", template=whole()))
-    maker, qemu = await makers_pids(yard)
+    maker, qemu = await makers_pids(lab)
     os.kill(maker, signal.SIGKILL)
     async with asyncio.timeout(PATIENCE):
         while running(qemu):  # noqa: ASYNC110 — no child of ours
             await asyncio.sleep(0.02)
-    assert list(reports(snapshots_of(yard.root))) == []
+    assert list(reports(snapshots_of(lab.root))) == []
     await provider.launch(asking("t2", template=whole()))
-    assert (await makers_pids(yard))[0] != maker
+    assert (await makers_pids(lab))[0] != maker
 
 
-async def makers_pids(yard: Yard) -> tuple[int, int]:
+async def makers_pids(lab: Lab) -> tuple[int, int]:
     """Wait until the maker's machine runs."""
     async with asyncio.timeout(PATIENCE):
-        while (found := await asyncio.to_thread(_find_maker, snapshots_of(yard.root))) is None:  # noqa: ASYNC110 — as above
+        while (found := await asyncio.to_thread(_find_maker, snapshots_of(lab.root))) is None:  # noqa: ASYNC110 — as above
             await asyncio.sleep(0.02)
     return found
 
@@ -183,27 +183,27 @@ def _find_maker(root: Path) -> tuple[int, int] | None:
 
 @needs_microvms
 async def test_a_guest_that_never_waits_for_its_identity_boots_each_time_and_doctor_says_why(
-    yard: Yard,
+    lab: Lab,
 ) -> None:
-    yard.disk.write_bytes(bytes(1 << 20))
-    provider = yard.provider()
+    lab.disk.write_bytes(bytes(1 << 20))
+    provider = lab.provider()
     # This kernel finds no root file system and panics.
-    template = yard.template(snapshot=True, cmdline="quiet", initrd=table()["initrd"])
+    template = lab.template(snapshot=True, cmdline="quiet", initrd=table()["initrd"])
     await provider.launch(asking("t1", template=template))
-    assert f"ended before it said '{guest_identity.READY}'" in (await report(yard))["why"]
+    assert f"ended before it said '{guest_identity.READY}'" in (await report(lab))["why"]
     (again,) = ids(await provider.launch(asking("t2", template=template)))
-    said = yard.slot(again).console.read_text()
+    said = lab.slot(again).console.read_text()
     assert said.startswith("muster: there is no snapshot of template work, so its machines boot: the machine")
-    assert len(list(snapshots_of(yard.root).glob("*/*"))) == 2, "a lock and one directory: not tried again"
+    assert len(list(snapshots_of(lab.root).glob("*/*"))) == 2, "a lock and one directory: not tried again"
 
 
 @needs_microvms
 async def test_a_host_without_the_program_for_disks_boots_machines_and_says_how_to_get_it(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshots, "IMAGE_TOOL", "no-such-program")
-    await yard.provider().launch(asking("t1", template=whole()))
-    assert "apt-get install qemu-utils" in (await report(yard))["why"]
+    await lab.provider().launch(asking("t1", template=whole()))
+    assert "apt-get install qemu-utils" in (await report(lab))["why"]
 
 
 def test_identities_have_one_size_so_that_a_guest_reads_all_of_each() -> None:

@@ -16,13 +16,13 @@ from muster.integrations.otlp.exporter import CannotExport, Exporter
 from muster.integrations.otlp.tables import OtlpConfig, headers
 from muster.ports.commits import Written
 from tests.domain.builders import launch
+from tests.harness import Harness, with_harness
 from tests.integrations.otlp.collector import read
-from tests.stage import Stage, staged
 
 CANARY = "canary-of-a-secret"
 
 
-class Away:
+class ScriptedCollector:
     """A collector of this process: it answers with a status, and keeps the names of runs that it was told."""
 
     def __init__(self, *statuses: int) -> None:
@@ -53,11 +53,11 @@ class Away:
         return httpx.Response(status, stream=httpx.ByteStream(b""))
 
 
-def made(stage: Stage, away: Away, *, sample: float = 1.0) -> Exporter:
+def made(harness: Harness, away: ScriptedCollector, *, sample: float = 1.0) -> Exporter:
     return Exporter(
         "http://127.0.0.1:1/v1/traces",
-        stage.store,
-        stage.clock,
+        harness.store,
+        harness.clock,
         headers={},
         resource={"service.name": "muster"},
         sample=sample,
@@ -87,10 +87,10 @@ def ended(number: int, *, trace: str = "") -> Written:
 
 
 @pytest.mark.parametrize("status", [0, 408, 429, 502, 503, 504])
-@staged
-async def test_what_a_collector_could_not_take_is_sent_later_and_once(stage: Stage, status: int) -> None:
-    away = Away(status)
-    exporting = made(stage, away)
+@with_harness
+async def test_what_a_collector_could_not_take_is_sent_later_and_once(harness: Harness, status: int) -> None:
+    away = ScriptedCollector(status)
+    exporting = made(harness, away)
     exporting.saw([ended(1), ended(2)])
     with pytest.raises(CannotExport) as refused:
         await exporting.export()
@@ -103,10 +103,12 @@ async def test_what_a_collector_could_not_take_is_sent_later_and_once(stage: Sta
 
 
 @pytest.mark.parametrize("status", [302, 400, 401, 404, 413, 500])
-@staged
-async def test_what_a_collector_refuses_is_dropped_and_the_next_goes_out(stage: Stage, status: int) -> None:
-    away = Away(status)
-    exporting = made(stage, away)
+@with_harness
+async def test_what_a_collector_refuses_is_dropped_and_the_next_goes_out(
+    harness: Harness, status: int
+) -> None:
+    away = ScriptedCollector(status)
+    exporting = made(harness, away)
     exporting.saw([ended(1)])
     with pytest.raises(CannotExport) as refused:
         await exporting.export()
@@ -117,43 +119,43 @@ async def test_what_a_collector_refuses_is_dropped_and_the_next_goes_out(stage: 
     await exporting.close()
 
 
-@staged
-async def test_a_batch_has_a_limit(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+@with_harness
+async def test_a_batch_has_a_limit(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporter, "BATCH", 2)
-    away = Away()
-    exporting = made(stage, away)
+    away = ScriptedCollector()
+    exporting = made(harness, away)
     exporting.saw([ended(number) for number in range(5)])
     await exporting.export()
     assert away.sent == [["run-0", "run-1"], ["run-2", "run-3"], ["run-4"]]
     await exporting.close()
 
 
-@staged
+@with_harness
 async def test_while_a_collector_is_away_memory_and_requests_have_a_bound(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exporter, "QUEUED_MOST", 4)
-    away = Away(*[503] * 1000)
-    exporting = made(stage, away)
+    away = ScriptedCollector(*[503] * 1000)
+    exporting = made(harness, away)
     exporting.start()
     for number in range(20):
         exporting.saw([ended(number)])
-        await stage.pass_time(180.0)
+        await harness.pass_time(180.0)
     assert away.asked < 2 * 20 * 180.0 / exporter.PAUSE_MOST, "pauses grow"
     away.statuses.clear()
-    await stage.pass_time(2 * exporter.PAUSE_MOST)
+    await harness.pass_time(2 * exporter.PAUSE_MOST)
     assert 0 < len(away.runs) <= 8 and away.runs[-1] == "run-19"
     assert len(set(away.runs)) == len(away.runs)
     await exporting.close()
 
 
-@staged
+@with_harness
 async def test_of_a_burst_the_newest_are_kept_and_what_goes_on_makes_no_span(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exporter, "QUEUED_MOST", 4)
-    away = Away()
-    exporting = made(stage, away)
+    away = ScriptedCollector()
+    exporting = made(harness, away)
     exporting.saw([ended(number) for number in range(20)])
     running = replace(ended(20).draft, name="committed", changes={"committed_at": 15.0})
     exporting.saw([replace(ended(20), draft=running)])
@@ -162,22 +164,22 @@ async def test_of_a_burst_the_newest_are_kept_and_what_goes_on_makes_no_span(
     await exporting.close()
 
 
-@staged
-async def test_the_end_of_a_server_sends_what_is_left(stage: Stage) -> None:
-    away = Away()
-    exporting = made(stage, away)
+@with_harness
+async def test_the_end_of_a_server_sends_what_is_left(harness: Harness) -> None:
+    away = ScriptedCollector()
+    exporting = made(harness, away)
     exporting.start()
     exporting.saw([ended(1)])
     await exporting.close()
     assert away.runs == ["run-1"]
 
 
-@staged
-async def test_a_share_of_the_traces_is_exported_and_a_caller_decides_of_its_own(stage: Stage) -> None:
+@with_harness
+async def test_a_share_of_the_traces_is_exported_and_a_caller_decides_of_its_own(harness: Harness) -> None:
     wanted = "00-" + "f" * 32 + "-" + "1" * 16 + "-01"
     for sample, least, most in ((0.0, 0, 0), (0.5, 20, 80), (1.0, 100, 100)):
-        away = Away()
-        exporting = made(stage, away, sample=sample)
+        away = ScriptedCollector()
+        exporting = made(harness, away, sample=sample)
         exporting.saw([ended(number) for number in range(100)])
         exporting.saw([ended(100, trace=wanted), ended(101, trace=wanted[:-1] + "0")])
         await exporting.export()
@@ -187,10 +189,10 @@ async def test_a_share_of_the_traces_is_exported_and_a_caller_decides_of_its_own
         await exporting.close()
 
 
-@staged
-async def test_an_operation_that_was_pruned_meanwhile_stops_nothing(stage: Stage) -> None:
-    away = Away()
-    exporting = made(stage, away)
+@with_harness
+async def test_an_operation_that_was_pruned_meanwhile_stops_nothing(harness: Harness) -> None:
+    away = ScriptedCollector()
+    exporting = made(harness, away)
     draft = Draft(
         entity=Entity.LAUNCH, entity_id="l-1", version=2, name="settled", changes={"closed_at": 20.0}
     )

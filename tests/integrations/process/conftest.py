@@ -3,16 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.integrations.process.yard import Desk, Yard
+from tests.integrations.process.lab import Desk, Lab
 
 
 @pytest.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+async def lab(tmp_path: Path) -> AsyncIterator[Lab]:
     desk = Desk()
     await desk.open()
-    yard = Yard(tmp_path / "data" / "nodes", desk)
+    lab = Lab(tmp_path / "data" / "nodes", desk)
     try:
-        yield yard
+        yield lab
     finally:
-        yard.sweep()
+        lab.sweep()
         await desk.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 from muster.integrations.process.provider import ProcessProvider
 from muster.integrations.process.sandbox import Isolation
 from muster.testing.provider_contract import INSTALLATION, asking
-from tests.integrations.process.yard import PYTHON, STAND_IN
+from tests.integrations.process.lab import PYTHON, STAND_IN
 
 
 def main() -> None:

@@ -14,36 +14,36 @@ from muster.slots import tree
 from muster.slots.processes import running, start_time
 from muster.slots.termination import SLACK
 from muster.testing.provider_contract import asking, ids, listed, until_gone
-from tests.integrations.process.yard import Yard, ended, recorded, unlocked
+from tests.integrations.process.lab import Lab, ended, recorded, unlocked
 
 
-async def test_an_agent_that_ends_by_itself_is_a_machine_that_is_gone(yard: Yard) -> None:
-    provider = yard.provider("brief")
+async def test_an_agent_that_ends_by_itself_is_a_machine_that_is_gone(lab: Lab) -> None:
+    provider = lab.provider("brief")
     answer = await provider.launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
+    (agent,) = await lab.desk.met(1)
     await agent.died()
-    await unlocked(yard.slot(answer.machines[0].id))
+    await unlocked(lab.slot(answer.machines[0].id))
     known = await provider.describe(ids(answer))
     assert [machine.state for machine in known.values()] == [MachineState.GONE]
     assert await listed(provider) == []
     assert "ended with exit status 3" in (await provider.console(answer.machines[0].id, lines=5) or "")
 
 
-async def test_a_killed_agent_takes_its_daemons_along(yard: Yard) -> None:
-    provider = yard.provider("daemon")
+async def test_a_killed_agent_takes_its_daemons_along(lab: Lab) -> None:
+    provider = lab.provider("daemon")
     answer = await provider.launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
-    (stray,) = await yard.desk.met(1, "stray")
+    (agent,) = await lab.desk.met(1)
+    (stray,) = await lab.desk.met(1, "stray")
     os.kill(agent.facts["pid"], signal.SIGKILL)
     await stray.died()
     await until_gone(provider, ids(answer))
 
 
-async def test_a_tree_with_a_daemon_that_hides_its_origin_dies_on_terminate(yard: Yard) -> None:
-    provider = yard.provider("daemon")
+async def test_a_tree_with_a_daemon_that_hides_its_origin_dies_on_terminate(lab: Lab) -> None:
+    provider = lab.provider("daemon")
     answer = await provider.launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
-    (stray,) = await yard.desk.met(1, "stray")
+    (agent,) = await lab.desk.met(1)
+    (stray,) = await lab.desk.met(1, "stray")
     assert stray.facts["environment"] == {} or "MUSTER_SLOT" not in stray.facts["environment"]
     assert stray.facts["session"] != agent.facts["session"]
     await provider.terminate(ids(answer))
@@ -52,12 +52,12 @@ async def test_a_tree_with_a_daemon_that_hides_its_origin_dies_on_terminate(yard
     await until_gone(provider, ids(answer))
 
 
-async def test_an_agent_that_ignores_sigterm_is_stopping_until_its_grace_is_over(yard: Yard) -> None:
-    provider = yard.provider("deaf", grace=0.3)
+async def test_an_agent_that_ignores_sigterm_is_stopping_until_its_grace_is_over(lab: Lab) -> None:
+    provider = lab.provider("deaf", grace=0.3)
     answer = await provider.launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
-    (stray,) = await yard.desk.met(1, "stray")
-    await recorded(yard.slot(answer.machines[0].id))
+    (agent,) = await lab.desk.met(1)
+    (stray,) = await lab.desk.met(1, "stray")
+    await recorded(lab.slot(answer.machines[0].id))
     before = time.monotonic()
     await provider.terminate(ids(answer))
     known = await provider.describe(ids(answer))
@@ -70,13 +70,13 @@ async def test_an_agent_that_ignores_sigterm_is_stopping_until_its_grace_is_over
 
 
 async def test_a_node_whose_end_cannot_be_written_down_is_told_all_the_same(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be the one that filled the disk."""
-    provider = yard.provider()
+    provider = lab.provider()
     answer = await provider.launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
-    await recorded(yard.slot(answer.machines[0].id))
+    (agent,) = await lab.desk.met(1)
+    await recorded(lab.slot(answer.machines[0].id))
 
     def full(_path: Path, _data: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -89,33 +89,33 @@ async def test_a_node_whose_end_cannot_be_written_down_is_told_all_the_same(
     await until_gone(provider, ids(answer))
 
 
-async def test_an_end_asked_for_before_the_keeper_is_up_still_comes(yard: Yard) -> None:
-    provider = yard.provider()
+async def test_an_end_asked_for_before_the_keeper_is_up_still_comes(lab: Lab) -> None:
+    provider = lab.provider()
     answer = await provider.launch(asking("t1", 3))
     await provider.terminate(ids(answer))
     await until_gone(provider, ids(answer))
-    assert not any(agent.alive for agent in yard.desk.of("agent"))
+    assert not any(agent.alive for agent in lab.desk.of("agent"))
 
 
-async def test_a_killed_keeper_takes_its_agent_along_and_the_rest_is_swept_up(yard: Yard) -> None:
-    provider = yard.provider("marker")
+async def test_a_killed_keeper_takes_its_agent_along_and_the_rest_is_swept_up(lab: Lab) -> None:
+    provider = lab.provider("marker")
     answer = await provider.launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
-    (marked,) = await yard.desk.met(1, "marked")
-    os.kill(await recorded(yard.slot(answer.machines[0].id)), signal.SIGKILL)
+    (agent,) = await lab.desk.met(1)
+    (marked,) = await lab.desk.met(1, "marked")
+    os.kill(await recorded(lab.slot(answer.machines[0].id)), signal.SIGKILL)
     await agent.died()
-    await unlocked(yard.slot(answer.machines[0].id))
+    await unlocked(lab.slot(answer.machines[0].id))
     assert marked.alive
     await until_gone(provider, ids(answer))
     await marked.died()
 
 
-async def test_a_stopped_keeper_is_killed_once_it_is_late(yard: Yard) -> None:
+async def test_a_stopped_keeper_is_killed_once_it_is_late(lab: Lab) -> None:
     clock = [time.time()]
-    provider = yard.provider(now=lambda: clock[0])
+    provider = lab.provider(now=lambda: clock[0])
     answer = await provider.launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
-    keeper = await recorded(yard.slot(answer.machines[0].id))
+    (agent,) = await lab.desk.met(1)
+    keeper = await recorded(lab.slot(answer.machines[0].id))
     os.kill(keeper, signal.SIGSTOP)
     await provider.terminate(ids(answer))
     known = await provider.describe(ids(answer))
@@ -125,14 +125,12 @@ async def test_a_stopped_keeper_is_killed_once_it_is_late(yard: Yard) -> None:
     await agent.died()
 
 
-async def test_a_keeper_that_never_wrote_its_record_is_found_by_its_marker(
-    yard: Yard, tmp_path: Path
-) -> None:
+async def test_a_keeper_that_never_wrote_its_record_is_found_by_its_marker(lab: Lab, tmp_path: Path) -> None:
     """As if it hung between its start and its first act: locked, and no pid known."""
     hanging = tmp_path / "hanging.py"
     hanging.write_text("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nsignal.pause()\n")
     clock = [time.time()]
-    provider = yard.provider(keeper=hanging, now=lambda: clock[0])
+    provider = lab.provider(keeper=hanging, now=lambda: clock[0])
     answer = await provider.launch(asking("t1"))
     assert ids(await listed(provider)) == ids(answer)
     await provider.terminate(ids(answer))
@@ -143,13 +141,13 @@ async def test_a_keeper_that_never_wrote_its_record_is_found_by_its_marker(
 
 @pytest.mark.parametrize("forged_start", ["right", "wrong"])
 async def test_a_pid_that_belongs_to_somebody_else_by_now_is_never_signalled(
-    yard: Yard, forged_start: str
+    lab: Lab, forged_start: str
 ) -> None:
     clock = [time.time()]
-    provider = yard.provider(now=lambda: clock[0])
+    provider = lab.provider(now=lambda: clock[0])
     answer = await provider.launch(asking("t1"))
-    await yard.desk.met(1)
-    slot = yard.slot(answer.machines[0].id)
+    await lab.desk.met(1)
+    slot = lab.slot(answer.machines[0].id)
     await recorded(slot)
     innocent = await asyncio.create_subprocess_exec("sleep", "600")
     try:
@@ -164,12 +162,12 @@ async def test_a_pid_that_belongs_to_somebody_else_by_now_is_never_signalled(
         await innocent.wait()
 
 
-async def test_after_a_reboot_everything_is_gone_and_nothing_is_signalled(yard: Yard) -> None:
+async def test_after_a_reboot_everything_is_gone_and_nothing_is_signalled(lab: Lab) -> None:
     """Locks are free then, and the records' pids and markers mean nothing."""
-    provider = yard.provider()
+    provider = lab.provider()
     answer = await provider.launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
-    slot = yard.slot(answer.machines[0].id)
+    (agent,) = await lab.desk.met(1)
+    slot = lab.slot(answer.machines[0].id)
     keeper = await recorded(slot)
     record = json.loads((slot.path / "started.json").read_text())
     (slot.path / "started.json").write_text(json.dumps(record | {"boot_id": "an earlier one"}))
@@ -187,11 +185,11 @@ def is_child(pid: int) -> bool:
     return True
 
 
-async def test_keepers_leave_no_zombies_in_the_server(yard: Yard) -> None:
-    provider = yard.provider("zombies")
+async def test_keepers_leave_no_zombies_in_the_server(lab: Lab) -> None:
+    provider = lab.provider("zombies")
     answer = await provider.launch(asking("t1", 2))
-    await yard.desk.met(2)
-    keepers = [await recorded(yard.slot(machine_id)) for machine_id in ids(answer)]
+    await lab.desk.met(2)
+    keepers = [await recorded(lab.slot(machine_id)) for machine_id in ids(answer)]
     await provider.terminate(ids(answer))
     await until_gone(provider, ids(answer))
     for keeper in keepers:
@@ -201,10 +199,10 @@ async def test_keepers_leave_no_zombies_in_the_server(yard: Yard) -> None:
         assert not is_child(keeper)
 
 
-async def test_ending_one_node_leaves_the_others_alone(yard: Yard) -> None:
-    provider = yard.provider()
+async def test_ending_one_node_leaves_the_others_alone(lab: Lab) -> None:
+    provider = lab.provider()
     answer = await provider.launch(asking("t1", 3))
-    agents = await yard.desk.met(3)
+    agents = await lab.desk.met(3)
     await provider.terminate(ids(answer)[:1])
     await until_gone(provider, ids(answer)[:1])
     survivors = [agent for agent in agents if agent.facts["proof"].split(":")[1] != ids(answer)[0]]
@@ -212,9 +210,9 @@ async def test_ending_one_node_leaves_the_others_alone(yard: Yard) -> None:
     assert ids(await listed(provider)) == ids(answer)[1:]
 
 
-async def test_another_installations_machines_are_not_terminated(yard: Yard) -> None:
-    answer = await yard.provider().launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
-    await yard.provider(installation_id="inst-2").terminate(ids(answer))
-    assert (await yard.provider().describe(ids(answer)))[ids(answer)[0]].state is MachineState.RUNNING
+async def test_another_installations_machines_are_not_terminated(lab: Lab) -> None:
+    answer = await lab.provider().launch(asking("t1"))
+    (agent,) = await lab.desk.met(1)
+    await lab.provider(installation_id="inst-2").terminate(ids(answer))
+    assert (await lab.provider().describe(ids(answer)))[ids(answer)[0]].state is MachineState.RUNNING
     assert running(agent.facts["pid"])

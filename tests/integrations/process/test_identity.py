@@ -4,13 +4,13 @@ from muster.domain.errors import Forbidden
 from muster.ports.identity import Identity
 from muster.slot_provider.provider import SlotVerifier
 from muster.testing.provider_contract import INSTALLATION, asking, ids, until_gone
-from tests.integrations.process.yard import Yard
+from tests.integrations.process.lab import Lab
 
 
-async def test_an_agents_proof_says_which_machine_it_is(yard: Yard) -> None:
-    answer = await yard.provider().launch(asking("t1", 2))
-    verifier = SlotVerifier("process", yard.root, installation_id=INSTALLATION)
-    for agent in await yard.desk.met(2):
+async def test_an_agents_proof_says_which_machine_it_is(lab: Lab) -> None:
+    answer = await lab.provider().launch(asking("t1", 2))
+    verifier = SlotVerifier("process", lab.root, installation_id=INSTALLATION)
+    for agent in await lab.desk.met(2):
         machine_id = agent.facts["proof"].split(":")[1]
         assert machine_id in ids(answer)
         assert await verifier.verify(agent.facts["proof"]) == Identity(
@@ -18,14 +18,14 @@ async def test_an_agents_proof_says_which_machine_it_is(yard: Yard) -> None:
         )
 
 
-async def test_forged_proofs_are_refused(yard: Yard) -> None:
-    answer = await yard.provider().launch(asking("t1", 2))
-    first, second = await yard.desk.met(2)
+async def test_forged_proofs_are_refused(lab: Lab) -> None:
+    answer = await lab.provider().launch(asking("t1", 2))
+    first, second = await lab.desk.met(2)
     _, own, secret = first.facts["proof"].split(":")
     _, other, other_secret = second.facts["proof"].split(":")
-    record = yard.slot(own).record()
+    record = lab.slot(own).record()
     assert record is not None
-    verifier = SlotVerifier("process", yard.root, installation_id=INSTALLATION)
+    verifier = SlotVerifier("process", lab.root, installation_id=INSTALLATION)
     forged = [
         "",
         "process",
@@ -51,13 +51,13 @@ async def test_forged_proofs_are_refused(yard: Yard) -> None:
     assert len(ids(answer)) == 2
 
 
-async def test_a_proof_is_worth_nothing_for_another_installation_or_after_the_end(yard: Yard) -> None:
-    provider = yard.provider()
+async def test_a_proof_is_worth_nothing_for_another_installation_or_after_the_end(lab: Lab) -> None:
+    provider = lab.provider()
     answer = await provider.launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
+    (agent,) = await lab.desk.met(1)
     with pytest.raises(Forbidden):
-        await SlotVerifier("process", yard.root, installation_id="inst-2").verify(agent.facts["proof"])
+        await SlotVerifier("process", lab.root, installation_id="inst-2").verify(agent.facts["proof"])
     await provider.terminate(ids(answer))
     await until_gone(provider, ids(answer))
     with pytest.raises(Forbidden):
-        await SlotVerifier("process", yard.root, installation_id=INSTALLATION).verify(agent.facts["proof"])
+        await SlotVerifier("process", lab.root, installation_id=INSTALLATION).verify(agent.facts["proof"])

@@ -6,7 +6,7 @@ import pytest
 from muster.domain.template import RESOURCE_CLASSES
 from muster.slots.limits import CONTROLLERS, Cgroups, empty, find_cgroups, rlimits
 from muster.testing.provider_contract import asking, ids, until_gone
-from tests.integrations.process.yard import Yard, recorded, unlocked
+from tests.integrations.process.lab import Lab, recorded, unlocked
 
 LARGE = RESOURCE_CLASSES["large"]
 
@@ -63,12 +63,12 @@ def test_a_nodes_cgroup_carries_the_classes_figures(tmp_path: Path) -> None:
     assert cgroups.words(LARGE) == ("2 processors", "4096 MiB of memory", "4096 processes")
 
 
-async def test_a_node_lives_and_dies_in_its_cgroup_where_one_can_be_had(yard: Yard) -> None:
-    provider = yard.provider("daemon", cgroups=True)
+async def test_a_node_lives_and_dies_in_its_cgroup_where_one_can_be_had(lab: Lab) -> None:
+    provider = lab.provider("daemon", cgroups=True)
     answer = await provider.launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
-    (stray,) = await yard.desk.met(1, "stray")
-    slot = yard.slot(ids(answer)[0])
+    (agent,) = await lab.desk.met(1)
+    (stray,) = await lab.desk.met(1, "stray")
+    slot = lab.slot(ids(answer)[0])
     record = slot.record()
     assert record is not None
     if not record.cgroup:
@@ -83,8 +83,8 @@ async def test_a_node_lives_and_dies_in_its_cgroup_where_one_can_be_had(yard: Ya
     assert empty(Path(record.cgroup)) and empty(Path(record.cgroup).parent), "both were removed"
 
 
-async def test_the_report_names_what_is_in_force_and_what_is_missing(yard: Yard) -> None:
-    report = await yard.provider(capacity=7).report()
+async def test_the_report_names_what_is_in_force_and_what_is_missing(lab: Lab) -> None:
+    report = await lab.provider(capacity=7).report()
     facts = {fact.subject: fact for fact in report.facts}
     assert "7 nodes" in facts["capacity"].words
     assert not facts["isolation"].fine and "isolation is set to none" in report.notice

@@ -16,7 +16,7 @@ from muster.integrations.process.probe import probe
 from muster.integrations.process.sandbox import Isolation, Sandbox
 from muster.slots.processes import carriers
 from muster.testing.provider_contract import asking, ids, listed, until_gone
-from tests.integrations.process.yard import PYTHON, STAND_IN, Yard, recorded, unlocked
+from tests.integrations.process.lab import PYTHON, STAND_IN, Lab, recorded, unlocked
 
 needs_bubblewrap = pytest.mark.skipif(
     shutil.which("bwrap") is None, reason="bubblewrap is not installed (Debian: apt-get install bubblewrap)"
@@ -25,16 +25,16 @@ needs_bubblewrap = pytest.mark.skipif(
 
 @needs_bubblewrap
 async def test_a_sandboxed_node_sees_its_own_directory_and_processes_and_little_else(
-    yard: Yard, tmp_path: Path
+    lab: Lab, tmp_path: Path
 ) -> None:
-    token_file = yard.root.parent / "admin-token"
+    token_file = lab.root.parent / "admin-token"
     token_file.parent.mkdir(parents=True)
     token_file.write_text("hush")
     beside = tmp_path / "beside"
     beside.write_text("somebody's file")
     hidden = [
         str(token_file),
-        str(yard.root),
+        str(lab.root),
         str(beside),
         "/etc/shadow",
         "/root/.bashrc",
@@ -43,14 +43,14 @@ async def test_a_sandboxed_node_sees_its_own_directory_and_processes_and_little_
     ]
     shown = ["/usr/bin/env", "/etc/passwd", "/node"]
     looking = "=".join(["plain", *hidden, *shown])
-    provider = yard.provider(looking, isolation=Isolation.SANDBOX)
+    provider = lab.provider(looking, isolation=Isolation.SANDBOX)
     answer = await provider.launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
+    (agent,) = await lab.desk.met(1)
     assert agent.facts["pid"] == 2
     assert agent.facts["directory"] == agent.facts["environment"]["HOME"] == "/node"
     assert agent.facts["sees"] == dict.fromkeys(hidden, False) | dict.fromkeys(shown, True)
     assert agent.facts["umask"] == 0o077 and agent.facts["core"] == [0, 0]
-    slot = yard.slot(answer.machines[0].id)
+    slot = lab.slot(answer.machines[0].id)
     record = slot.record()
     assert record is not None and record.isolation == "sandbox"
     # bubblewrap leaves PWD in the environment.
@@ -65,11 +65,11 @@ async def test_a_sandboxed_node_sees_its_own_directory_and_processes_and_little_
 
 
 @needs_bubblewrap
-async def test_sandboxed_nodes_share_neither_directory_nor_tmp(yard: Yard) -> None:
-    provider = yard.provider(isolation=Isolation.SANDBOX)
+async def test_sandboxed_nodes_share_neither_directory_nor_tmp(lab: Lab) -> None:
+    provider = lab.provider(isolation=Isolation.SANDBOX)
     answer = await provider.launch(asking("t1", 2))
-    await yard.desk.met(2)
-    first, second = (yard.slot(machine_id) for machine_id in ids(answer))
+    await lab.desk.met(2)
+    first, second = (lab.slot(machine_id) for machine_id in ids(answer))
     assert first.work != second.work and first.tmp != second.tmp
     for slot in (first, second):
         record = slot.record()
@@ -82,10 +82,10 @@ async def test_sandboxed_nodes_share_neither_directory_nor_tmp(yard: Yard) -> No
 
 
 @needs_bubblewrap
-async def test_a_sandboxed_agent_hears_sigterm_and_ends_in_peace(yard: Yard) -> None:
-    provider = yard.provider(isolation=Isolation.SANDBOX)
+async def test_a_sandboxed_agent_hears_sigterm_and_ends_in_peace(lab: Lab) -> None:
+    provider = lab.provider(isolation=Isolation.SANDBOX)
     answer = await provider.launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
+    (agent,) = await lab.desk.met(1)
     await provider.terminate(ids(answer))
     await agent.died()
     await until_gone(provider, ids(answer))
@@ -93,11 +93,11 @@ async def test_a_sandboxed_agent_hears_sigterm_and_ends_in_peace(yard: Yard) -> 
 
 
 @needs_bubblewrap
-async def test_a_deaf_sandboxed_tree_is_killed_whole(yard: Yard) -> None:
-    provider = yard.provider("deaf", isolation=Isolation.SANDBOX, grace=0.2)
+async def test_a_deaf_sandboxed_tree_is_killed_whole(lab: Lab) -> None:
+    provider = lab.provider("deaf", isolation=Isolation.SANDBOX, grace=0.2)
     answer = await provider.launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
-    (stray,) = await yard.desk.met(1, "stray")
+    (agent,) = await lab.desk.met(1)
+    (stray,) = await lab.desk.met(1, "stray")
     await provider.terminate(ids(answer))
     await agent.died()
     await stray.died()
@@ -105,12 +105,12 @@ async def test_a_deaf_sandboxed_tree_is_killed_whole(yard: Yard) -> None:
 
 
 @needs_bubblewrap
-async def test_a_killed_keeper_takes_the_whole_sandbox_along(yard: Yard) -> None:
-    provider = yard.provider("daemon", isolation=Isolation.SANDBOX)
+async def test_a_killed_keeper_takes_the_whole_sandbox_along(lab: Lab) -> None:
+    provider = lab.provider("daemon", isolation=Isolation.SANDBOX)
     answer = await provider.launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
-    (stray,) = await yard.desk.met(1, "stray")
-    slot = yard.slot(ids(answer)[0])
+    (agent,) = await lab.desk.met(1)
+    (stray,) = await lab.desk.met(1, "stray")
+    slot = lab.slot(ids(answer)[0])
     os.kill(await recorded(slot), signal.SIGKILL)
     await agent.died()
     await stray.died()
@@ -119,14 +119,14 @@ async def test_a_killed_keeper_takes_the_whole_sandbox_along(yard: Yard) -> None
 
 
 @needs_bubblewrap
-async def test_auto_takes_the_sandbox_where_it_works(yard: Yard) -> None:
-    report = await yard.provider(isolation=Isolation.AUTO).report()
+async def test_auto_takes_the_sandbox_where_it_works(lab: Lab) -> None:
+    report = await lab.provider(isolation=Isolation.AUTO).report()
     assert report.isolation is Isolation.SANDBOX and report.notice == ""
 
 
 @needs_bubblewrap
 async def test_a_python_of_a_virtual_environment_is_shown_with_its_real_location(
-    yard: Yard, tmp_path: Path
+    lab: Lab, tmp_path: Path
 ) -> None:
     venv = tmp_path / "venv" / "bin"
     venv.mkdir(parents=True)
@@ -135,14 +135,14 @@ async def test_a_python_of_a_virtual_environment_is_shown_with_its_real_location
     secrets = venv.parent / "secrets"
     secrets.mkdir()
     (secrets / "token").write_text("hush")
-    provider = yard.provider(
+    provider = lab.provider(
         isolation=Isolation.SANDBOX,
         python=str(venv / "python"),
         agent=(str(venv / "python"), "-I", STAND_IN, f"plain={secrets / 'token'}={venv}"),
         hidden=[secrets],
     )
     await provider.launch(asking("t1"))
-    (agent,) = await yard.desk.met(1)
+    (agent,) = await lab.desk.met(1)
     assert agent.facts["pid"] == 2
     assert agent.facts["sees"] == {str(secrets / "token"): False, str(venv): True}
 
@@ -211,11 +211,11 @@ def test_jobs_still_start_after_the_machine_replaced_a_file_that_the_node_shows(
 
 @needs_bubblewrap
 async def test_a_bubblewrap_that_cannot_forbid_user_namespaces_is_taken_and_told_of(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("sandbox", "probe"):
         monkeypatch.setattr(f"muster.integrations.process.{module}.NO_NESTING", "--of-a-later-version")
-    report = await yard.provider(isolation=Isolation.AUTO).report()
+    report = await lab.provider(isolation=Isolation.AUTO).report()
     assert report.isolation is Isolation.SANDBOX
     assert any("jobs can make user namespaces" in fact.words for fact in report.facts)
 
@@ -226,8 +226,8 @@ def no_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_bubblewrap")
-async def test_auto_without_bubblewrap_runs_unsandboxed_and_says_so(yard: Yard) -> None:
-    provider = yard.provider(isolation=Isolation.AUTO)
+async def test_auto_without_bubblewrap_runs_unsandboxed_and_says_so(lab: Lab) -> None:
+    provider = lab.provider(isolation=Isolation.AUTO)
     report = await provider.report()
     assert report.isolation is Isolation.NONE
     assert "without a sandbox" in report.notice and "not installed" in report.notice
@@ -235,8 +235,8 @@ async def test_auto_without_bubblewrap_runs_unsandboxed_and_says_so(yard: Yard) 
 
 
 @pytest.mark.usefixtures("no_bubblewrap")
-async def test_a_sandbox_that_is_demanded_but_missing_is_a_refusal(yard: Yard) -> None:
-    provider = yard.provider(isolation=Isolation.SANDBOX)
+async def test_a_sandbox_that_is_demanded_but_missing_is_a_refusal(lab: Lab) -> None:
+    provider = lab.provider(isolation=Isolation.SANDBOX)
     with pytest.raises(Refused, match="bubblewrap is not installed") as caught:
         await provider.launch(asking("t1"))
     assert caught.value.reason is Reason.PROVIDER_REFUSED
@@ -252,24 +252,24 @@ def public() -> Iterator[Path]:
 
 
 async def test_a_bubblewrap_that_fails_is_not_believed(
-    yard: Yard, public: Path, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, public: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = public / "bwrap"
     broken.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setattr(shutil, "which", lambda _: str(broken))
-    report = await yard.provider(isolation=Isolation.AUTO).report()
+    report = await lab.provider(isolation=Isolation.AUTO).report()
     assert report.isolation is Isolation.NONE and "uid map: Permission denied" in report.notice
 
 
 async def test_a_bubblewrap_that_hides_nothing_is_not_believed(
-    yard: Yard, public: Path, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, public: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = public / "bwrap"
     fake.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
     fake.chmod(0o755)
     monkeypatch.setattr(shutil, "which", lambda _: str(fake))
-    report = await yard.provider(isolation=Isolation.AUTO).report()
+    report = await lab.provider(isolation=Isolation.AUTO).report()
     assert report.isolation is Isolation.NONE
     # A root server gives up root first. Without a real bubblewrap it may then not even reach its Python.
     unreached = os.geteuid() == 0 and "fails here" in report.notice

@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.integrations.ssh.yard import Yard
+from tests.integrations.ssh.lab import Lab
 
 
 @pytest.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
+async def lab(tmp_path: Path) -> AsyncIterator[Lab]:
     (tmp_path / "data").mkdir()
-    yard = Yard(root=tmp_path)
+    lab = Lab(root=tmp_path)
     try:
-        yield yard
+        yield lab
     finally:
-        await yard.close()
+        await lab.close()

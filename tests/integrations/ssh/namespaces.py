@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integrations.ssh.yard import Machine, Yard
+from tests.integrations.ssh.lab import Lab, Machine
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 USER, UID = "muster-test", 61_234
@@ -66,22 +66,22 @@ class Network:
             with suppress(subprocess.CalledProcessError):
                 ip(*words)
 
-    def host(self, yard: Yard) -> Machine:
-        return yard.host("far", wrapper=["ip", "netns", "exec", self.name], address=self.address)
+    def host(self, lab: Lab) -> Machine:
+        return lab.host("far", wrapper=["ip", "netns", "exec", self.name], address=self.address)
 
 
-def rebootable(yard: Yard, name: str) -> tuple[Machine, Path]:
+def rebootable(lab: Lab, name: str) -> tuple[Machine, Path]:
     """A host, and the file that has its boot id."""
-    boot = yard.root / f"{name}-boot-id"
+    boot = lab.root / f"{name}-boot-id"
     boot.write_text("first-boot\n")
     script = f'mount --make-rprivate / && mount --bind {boot} {BOOT_ID} && exec "$@"'
-    return yard.host(name, wrapper=["unshare", "--mount", "sh", "-c", script, "sh"]), boot
+    return lab.host(name, wrapper=["unshare", "--mount", "sh", "-c", script, "sh"]), boot
 
 
-def of_a_user(yard: Yard, name: str) -> Machine:
+def of_a_user(lab: Lab, name: str) -> Machine:
     """A host whose sshd is an ordinary user's."""
-    accounts = yard.root / "passwd"
-    home = yard.root / "home"
+    accounts = lab.root / "passwd"
+    home = lab.root / "home"
     home.mkdir()
     os.chown(home, UID, UID)
     line = f"{USER}:*:{UID}:{UID}::{home}:/bin/sh\n"
@@ -90,4 +90,4 @@ def of_a_user(yard: Yard, name: str) -> Machine:
         f"mount --make-rprivate / && mount --bind {accounts} /etc/passwd"
         f' && exec setpriv --reuid {UID} --regid {UID} --clear-groups "$@"'
     )
-    return yard.host(name, wrapper=["unshare", "--mount", "sh", "-c", script, "sh"], owner=UID)
+    return lab.host(name, wrapper=["unshare", "--mount", "sh", "-c", script, "sh"], owner=UID)

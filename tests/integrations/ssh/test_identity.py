@@ -9,8 +9,8 @@ from muster.domain.errors import Forbidden, NotYet
 from muster.integrations.ssh.provider import SshVerifier
 from muster.slots import tree
 from muster.testing.provider_contract import INSTALLATION, asking, ids, until_gone
+from tests.integrations.ssh.lab import Lab, needs_sshd
 from tests.integrations.ssh.test_contract import TEMPLATE
-from tests.integrations.ssh.yard import Yard, needs_sshd
 
 pytestmark = needs_sshd
 
@@ -24,9 +24,9 @@ def give_secret(path: Path, secret: str) -> None:
     )
 
 
-async def test_a_machine_joins_with_its_own_secret_while_it_lives(yard: Yard) -> None:
-    machine = yard.host("web1")
-    provider = yard.provider()
+async def test_a_machine_joins_with_its_own_secret_while_it_lives(lab: Lab) -> None:
+    machine = lab.host("web1")
+    provider = lab.provider()
     made, other = ids(await provider.launch(asking("t1", 2, template=TEMPLATE)))
     give_secret(machine.slot(made).path, "secret")
     verifier = SshVerifier(provider)
@@ -58,15 +58,15 @@ async def test_a_machine_joins_with_its_own_secret_while_it_lives(yard: Yard) ->
         "ssh:l-000000000000000000000000.0@web1:\ud800",
     ],
 )
-async def test_a_proof_that_names_no_machine_is_refused(yard: Yard, proof: str) -> None:
-    yard.host("web1")
+async def test_a_proof_that_names_no_machine_is_refused(lab: Lab, proof: str) -> None:
+    lab.host("web1")
     with pytest.raises(Forbidden):
-        await SshVerifier(yard.provider()).verify(proof)
+        await SshVerifier(lab.provider()).verify(proof)
 
 
-async def test_a_machine_of_a_host_that_is_away_is_told_to_try_again(yard: Yard) -> None:
-    machine = yard.host("web1")
-    provider = yard.provider()
+async def test_a_machine_of_a_host_that_is_away_is_told_to_try_again(lab: Lab) -> None:
+    machine = lab.host("web1")
+    provider = lab.provider()
     (made,) = ids(await provider.launch(asking("t1", 1, template=TEMPLATE)))
     machine.kill()
     with pytest.raises(NotYet, match="web1"):

@@ -19,8 +19,8 @@ from muster.integrations.ssh.provider import SshProvider
 from muster.integrations.ssh.tables import HostConfig, SshConfig
 from muster.testing.provider_contract import asking, ids
 from tests.e2e.site import pids, words_of
+from tests.integrations.ssh.lab import Lab, keygen, needs_sshd
 from tests.integrations.ssh.test_contract import TEMPLATE
-from tests.integrations.ssh.yard import Yard, keygen, needs_sshd
 
 pytestmark = needs_sshd
 
@@ -31,49 +31,49 @@ async def refused(provider: SshProvider, host: str = "web1") -> str:
     return str(caught.value)
 
 
-async def test_an_unknown_host_key_is_refused_and_the_command_that_accepts_it_is_named(yard: Yard) -> None:
-    yard.host("web1")
-    yard.known_hosts.unlink()
-    said = await refused(yard.provider())
+async def test_an_unknown_host_key_is_refused_and_the_command_that_accepts_it_is_named(lab: Lab) -> None:
+    lab.host("web1")
+    lab.known_hosts.unlink()
+    said = await refused(lab.provider())
     assert said == (
         "cannot reach host web1: the host key of web1 is not known: "
         "compare and accept it with `muster hosts trust web1`"
     )
-    assert not yard.known_hosts.exists()
+    assert not lab.known_hosts.exists()
 
 
-async def test_a_changed_host_key_is_refused_and_says_so(yard: Yard) -> None:
-    machine = yard.host("web1")
-    provider = yard.provider()
+async def test_a_changed_host_key_is_refused_and_says_so(lab: Lab) -> None:
+    machine = lab.host("web1")
+    provider = lab.provider()
     made = ids(await provider.launch(asking("t1", 1, template=TEMPLATE)))
     machine.kill()
     machine.new_key()
     machine.start()
     said = await refused(provider)
     assert "the host key of web1 has changed" in said and "`muster hosts trust web1`" in said
-    yard.trust(machine)
-    assert list(await yard.provider().describe(made)) == made
+    lab.trust(machine)
+    assert list(await lab.provider().describe(made)) == made
 
 
-async def test_a_wrong_key_is_told_with_the_settings_to_look_at(yard: Yard) -> None:
-    yard.host("web1")
-    keygen(yard.root / "other")
-    said = await refused(yard.provider(yard.inventory({"web1": {"key": yard.root / "other"}})))
+async def test_a_wrong_key_is_told_with_the_settings_to_look_at(lab: Lab) -> None:
+    lab.host("web1")
+    keygen(lab.root / "other")
+    said = await refused(lab.provider(lab.inventory({"web1": {"key": lab.root / "other"}})))
     assert "it refused the key" in said and "Permission denied" in said and "[hosts.web1]" in said
 
 
-async def test_a_host_without_python_is_told_what_to_set(yard: Yard) -> None:
-    yard.host("web1")
-    said = await refused(yard.provider(yard.inventory({"web1": {"python": "python2000"}})))
+async def test_a_host_without_python_is_told_what_to_set(lab: Lab) -> None:
+    lab.host("web1")
+    said = await refused(lab.provider(lab.inventory({"web1": {"python": "python2000"}})))
     assert "it can't start Python" in said and "set python of [hosts.web1]" in said
 
 
-async def test_a_python_that_is_too_old_is_told_with_its_version(yard: Yard) -> None:
-    yard.host("web1")
-    old = yard.root / "old-python"
+async def test_a_python_that_is_too_old_is_told_with_its_version(lab: Lab) -> None:
+    lab.host("web1")
+    old = lab.root / "old-python"
     old.write_text("#!/bin/sh\necho 'muster: needs Python 3.8 or later, and this is 3.6.9' >&2; exit 1\n")
     old.chmod(0o755)
-    said = await refused(yard.provider(yard.inventory({"web1": {"python": str(old)}})))
+    said = await refused(lab.provider(lab.inventory({"web1": {"python": str(old)}})))
     assert said.endswith("needs Python 3.8 or later, and this is 3.6.9: set python under [hosts.web1]")
 
 
@@ -84,42 +84,42 @@ def test_a_python_that_is_too_old_says_so_before_it_reads_the_program() -> None:
     assert done.returncode == 1 and bundle.LEAST_PYTHON in done.stderr
 
 
-async def test_what_a_login_shell_says_first_is_passed_over(yard: Yard) -> None:
-    yard.host("web1")
-    chatty = yard.root / "chatty"
+async def test_what_a_login_shell_says_first_is_passed_over(lab: Lab) -> None:
+    lab.host("web1")
+    chatty = lab.root / "chatty"
     chatty.write_text('#!/bin/sh\necho Welcome to web1; echo "{}"; echo "[1]"; exec /usr/bin/python3 "$@"\n')
     chatty.chmod(0o755)
-    provider = yard.provider(yard.inventory({"web1": {"python": str(chatty)}}))
+    provider = lab.provider(lab.inventory({"web1": {"python": str(chatty)}}))
     assert (await provider.hosts.remotes["web1"].ask("facts"))["nodes"] == 0
 
 
-async def test_a_host_that_writes_garbage_makes_the_call_uncertain_and_not_wrong(yard: Yard) -> None:
-    yard.host("web1")
-    liar = yard.root / "liar"
+async def test_a_host_that_writes_garbage_makes_the_call_uncertain_and_not_wrong(lab: Lab) -> None:
+    lab.host("web1")
+    liar = lab.root / "liar"
     greeting = '{"n": 0, "answer": {"boot_id": "b"}}'
     liar.write_text(
         f"#!/bin/sh\nread -r a; read -r b; echo '{greeting}'; read -r c; echo garbage; exec cat\n"
     )
     liar.chmod(0o755)
-    provider = yard.provider(yard.inventory({"web1": {"python": str(liar)}}))
+    provider = lab.provider(lab.inventory({"web1": {"python": str(liar)}}))
     with pytest.raises(Throttled, match="the host wrote what is no answer"):
         await provider.launch(asking("t1", 1, template=TEMPLATE))
 
 
-async def test_a_shell_that_talks_without_an_end_is_given_up(yard: Yard) -> None:
-    yard.host("web1")
-    endless = yard.root / "endless"
+async def test_a_shell_that_talks_without_an_end_is_given_up(lab: Lab) -> None:
+    lab.host("web1")
+    endless = lab.root / "endless"
     endless.write_text("#!/bin/sh\nexec yes\n")
     endless.chmod(0o755)
-    said = await refused(yard.provider(yard.inventory({"web1": {"python": str(endless)}})))
+    said = await refused(lab.provider(lab.inventory({"web1": {"python": str(endless)}})))
     assert said.startswith("cannot reach host web1: ")
 
 
-async def test_a_host_behind_another_one_is_reached_and_both_keys_are_strict(yard: Yard) -> None:
-    gate = yard.host("gate")
-    yard.host("inner")
-    inventory = yard.inventory({"gate": {"slots": 0}, "inner": {"jump": "gate"}})
-    provider = yard.provider(inventory)
+async def test_a_host_behind_another_one_is_reached_and_both_keys_are_strict(lab: Lab) -> None:
+    gate = lab.host("gate")
+    lab.host("inner")
+    inventory = lab.inventory({"gate": {"slots": 0}, "inner": {"jump": "gate"}})
+    provider = lab.provider(inventory)
     made = ids(await provider.launch(asking("t1", 2, template=TEMPLATE)))
     assert {each.partition("@")[2] for each in made} == {"inner"}
     await provider.close()
@@ -127,17 +127,17 @@ async def test_a_host_behind_another_one_is_reached_and_both_keys_are_strict(yar
     gate.new_key()
     gate.start()
     said = await refused(
-        yard.provider(yard.inventory({"gate": {"slots": 0}, "inner": {"jump": "gate"}})), "inner"
+        lab.provider(lab.inventory({"gate": {"slots": 0}, "inner": {"jump": "gate"}})), "inner"
     )
     assert "the host key of gate has changed" in said and "`muster hosts trust gate`" in said
-    yard.known_hosts.write_text(f"inner {yard.machines['inner'].public_key}\n")
-    said = await refused(yard.provider(inventory), "inner")
+    lab.known_hosts.write_text(f"inner {lab.machines['inner'].public_key}\n")
+    said = await refused(lab.provider(inventory), "inner")
     assert "the host key of gate is not known" in said and "`muster hosts trust gate`" in said
 
 
-async def test_a_secret_stands_in_no_command_line_no_environment_and_no_file(yard: Yard) -> None:
-    machine = yard.host("web1")
-    provider = yard.provider()
+async def test_a_secret_stands_in_no_command_line_no_environment_and_no_file(lab: Lab) -> None:
+    machine = lab.host("web1")
+    provider = lab.provider()
     (made,) = ids(await provider.launch(asking("t1", 1, template=TEMPLATE)))
     found = await provider.secret_hash(made)
     assert found is not None
@@ -179,9 +179,9 @@ def test_members_of_a_group_have_its_settings_and_addresses_of_their_own() -> No
     assert {(each.slots, each.settings.user, each.group) for each in (one, two)} == {(7, "muster", "rack")}
 
 
-async def test_nothing_of_a_closed_provider_is_left_on_the_servers_disk(yard: Yard) -> None:
-    yard.host("web1")
-    provider = yard.provider()
+async def test_nothing_of_a_closed_provider_is_left_on_the_servers_disk(lab: Lab) -> None:
+    lab.host("web1")
+    provider = lab.provider()
     sockets = next(
         word for word in provider.hosts.ssh.argv(provider.hosts.remotes["web1"].host) if "%C" in word
     )

@@ -11,19 +11,19 @@ from muster.integrations.ssh.provider import SshProvider
 from muster.integrations.ssh.tables import Place
 from muster.ports.provider import LaunchAnswer
 from muster.testing.provider_contract import asking, ids, listed, until_gone
+from tests.integrations.ssh.lab import Lab, needs_sshd
 from tests.integrations.ssh.test_contract import TEMPLATE
-from tests.integrations.ssh.yard import Yard, needs_sshd
 
 pytestmark = needs_sshd
 SLOTS = 3
 
 
 @pytest.fixture
-def replicas(yard: Yard) -> tuple[SshProvider, SshProvider]:
+def replicas(lab: Lab) -> tuple[SshProvider, SshProvider]:
     for name in ("web1", "web2"):
-        yard.host(name)
-    inventory = yard.inventory({name: {"slots": SLOTS} for name in yard.machines})
-    return yard.provider(inventory), yard.provider(inventory)
+        lab.host(name)
+    inventory = lab.inventory({name: {"slots": SLOTS} for name in lab.machines})
+    return lab.provider(inventory), lab.provider(inventory)
 
 
 def hosts_of(answer: LaunchAnswer) -> list[str]:
@@ -40,7 +40,7 @@ async def test_one_token_at_two_replicas_at_once_is_one_set_of_machines(
 
 
 async def test_replicas_that_would_place_differently_follow_the_plan_that_came_first(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both have made their plans before one of them is kept."""
     really = RemoteHost.ask
@@ -53,8 +53,8 @@ async def test_replicas_that_would_place_differently_follow_the_plan_that_came_f
 
     monkeypatch.setattr(RemoteHost, "ask", ask)
     for name in ("web1", "web2"):
-        yard.host(name)
-    spread, packed = (yard.provider(yard.inventory(place=place)) for place in (Place.SPREAD, Place.PACKED))
+        lab.host(name)
+    spread, packed = (lab.provider(lab.inventory(place=place)) for place in (Place.SPREAD, Place.PACKED))
     request = asking("t1", 4, template=TEMPLATE)
     first, second = await asyncio.gather(spread.launch(request), packed.launch(request))
     assert sorted(ids(first)) == sorted(ids(second)) and len(first.machines) == 4
@@ -62,7 +62,7 @@ async def test_replicas_that_would_place_differently_follow_the_plan_that_came_f
 
 
 async def test_many_launches_at_two_replicas_never_take_more_slots_than_there_are(
-    replicas: tuple[SshProvider, SshProvider], yard: Yard
+    replicas: tuple[SshProvider, SshProvider], lab: Lab
 ) -> None:
     requests = [asking(f"t{number}", 2, template=TEMPLATE) for number in range(8)]
     answers = await asyncio.gather(
@@ -75,7 +75,7 @@ async def test_many_launches_at_two_replicas_never_take_more_slots_than_there_ar
         ), answer
     made = await listed(replicas[0])
     assert len(made) == 2 * SLOTS
-    for name in yard.machines:
+    for name in lab.machines:
         assert sum(each.id.endswith(f"@{name}") for each in made) == SLOTS
 
 
@@ -145,10 +145,10 @@ async def test_a_repeat_follows_the_plan_whatever_room_there_is_now(
     assert ids(repeated) == ids(partial) and repeated.reason is Reason.CAPACITY
 
 
-async def test_packed_launches_fill_one_host_before_the_next(yard: Yard) -> None:
+async def test_packed_launches_fill_one_host_before_the_next(lab: Lab) -> None:
     for name in ("web1", "web2", "web3"):
-        yard.host(name)
-    provider = yard.provider(yard.inventory({"web3": {"slots": 2}}, place=Place.PACKED))
+        lab.host(name)
+    provider = lab.provider(lab.inventory({"web3": {"slots": 2}}, place=Place.PACKED))
     assert hosts_of(await provider.launch(asking("t1", 2, template=TEMPLATE))) == ["web3", "web3"]
     assert hosts_of(await provider.launch(asking("t2", 3, template=TEMPLATE))) == ["web1"] * 3
     assert hosts_of(await provider.launch(asking("t3", 2, template=TEMPLATE))) == ["web1"] * 2

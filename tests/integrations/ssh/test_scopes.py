@@ -12,8 +12,8 @@ import pytest
 from muster.integrations.ssh import bundle, scopes
 from muster.testing.provider_contract import asking, ids, listed
 from tests.e2e.site import until
+from tests.integrations.ssh.lab import PYTHON, Lab, needs_sshd
 from tests.integrations.ssh.test_contract import TEMPLATE
-from tests.integrations.ssh.yard import PYTHON, Yard, needs_sshd
 
 SIZE = SimpleNamespace(cpu=2, memory_mib=4096)
 RUN = """#!{python}
@@ -81,11 +81,11 @@ def test_without_systemd_there_is_none(tmp_path: Path, monkeypatch: pytest.Monke
 
 @needs_sshd
 async def test_a_node_in_a_scope_keeps_its_lock_and_its_secret(
-    yard: Yard, tmp_path: Path, systemd: Path, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, tmp_path: Path, systemd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if os.getuid() != 0:
         pytest.skip("only root has scopes of the system")
-    machine = yard.host("web1")
+    machine = lab.host("web1")
     wrapper = tmp_path / "python-with-systemd"
     programs = systemd.with_name("programs")
     wrapper.write_text(f'#!/bin/sh\nPATH={programs}:$PATH exec {PYTHON} "$@"\n')
@@ -96,7 +96,7 @@ async def test_a_node_in_a_scope_keeps_its_lock_and_its_secret(
     program = bundle.program().replace(json.dumps(repr(really))[1:-1], json.dumps(repr(faked))[1:-1])
     assert program != bundle.program()
     monkeypatch.setattr(bundle, "program", lambda: program)
-    provider = yard.provider(yard.inventory({"web1": {"python": str(wrapper)}}))
+    provider = lab.provider(lab.inventory({"web1": {"python": str(wrapper)}}))
     made = ids(await provider.launch(asking("t1", 1, template=TEMPLATE)))
     unit = f"--unit=muster-{made[0].partition('@')[0]}"
     await asyncio.to_thread(until, lambda: systemd.exists() and unit in systemd.read_text(), "the scope")

@@ -20,8 +20,8 @@ from muster.integrations.webhooks.receiver import NotDelivered, Receiver
 from muster.integrations.webhooks.tables import Webhook
 from muster.operations.operator_desk import OperatorDesk
 from tests.contracts.message_contract import message
-from tests.stage import Stage, staged
-from tests.stage.github import context
+from tests.harness import Harness, with_harness
+from tests.harness.github import context
 
 HOOK = Webhook(name="ops", url="http://127.0.0.1:1/", events=("*",))
 AWAY = NotDelivered("127.0.0.1 answered 500", passing=True)
@@ -50,331 +50,333 @@ class Inbox:
         """Nothing is open."""
 
 
-async def follows(stage: Stage, inbox: Inbox) -> Callable[[], bool]:
+async def follows(harness: Harness, inbox: Inbox) -> Callable[[], bool]:
     """A follower that has its place in the feed. Returns what ends it."""
-    given = context(stage)
-    assert await stage.store.lease_duty("webhook ops", given.owner, now=stage.now, until=stage.now + DAY)
+    given = context(harness)
+    assert await harness.store.lease_duty(
+        "webhook ops", given.owner, now=harness.now, until=harness.now + DAY
+    )
     made = Follower(given, HOOK, "https://m.example", connect=lambda _hook: cast(Receiver, inbox))
     task = asyncio.create_task(made.perform(lambda: True))
-    stage.keep(task)
-    await stage.until(lambda: _placed(stage))
+    harness.keep(task)
+    await harness.until(lambda: _placed(harness))
     return task.cancel
 
 
-async def _placed(stage: Stage) -> bool:
-    return await stage.store.bookmark("webhook ops") is not None
+async def _placed(harness: Harness) -> bool:
+    return await harness.store.bookmark("webhook ops") is not None
 
 
-async def happen(stage: Stage, *said: str) -> None:
+async def happen(harness: Harness, *said: str) -> None:
     """Let things happen: `a1` is about the thing a."""
     for each in said:
-        await stage.store.note(f"thing-{each[0]}", "happened", reason=None, detail=each, now=stage.now)
+        await harness.store.note(f"thing-{each[0]}", "happened", reason=None, detail=each, now=harness.now)
 
 
-async def kept(stage: Stage) -> dict[str, Undelivered]:
-    found = await stage.store.messages.undelivered(webhook="ops", limit=1000)
+async def kept(harness: Harness) -> dict[str, Undelivered]:
+    found = await harness.store.messages.undelivered(webhook="ops", limit=1000)
     return {each.event.detail: each for each in found}
 
 
-@staged
+@with_harness
 async def test_a_message_that_is_never_taken_holds_up_what_is_about_the_same_thing_alone(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
     inbox = Inbox()
     inbox.refuses = lambda detail: AWAY if detail == "a1" else None
-    await follows(stage, inbox)
-    await happen(stage, "a1", "b1", "a2", "b2", "c1")
-    await stage.pass_time(30.0)
-    await happen(stage, "a3", "b3")
-    await stage.pass_time(30.0)
+    await follows(harness, inbox)
+    await happen(harness, "a1", "b1", "a2", "b2", "c1")
+    await harness.pass_time(30.0)
+    await happen(harness, "a3", "b3")
+    await harness.pass_time(30.0)
     assert sorted(inbox.taken) == ["b1", "b2", "b3", "c1"]
     assert inbox.tries.count("a1") > 3 and not {"a2", "a3"} & {*inbox.tries}
-    assert {name: each.problem for name, each in (await kept(stage)).items()} == {
+    assert {name: each.problem for name, each in (await kept(harness)).items()} == {
         "a1": "127.0.0.1 answered 500",
         "a2": "an earlier message about the same thing waits",
         "a3": "an earlier message about the same thing waits",
     }
     inbox.refuses = lambda _detail: None
-    await stage.pass_time(follower.PAUSE_MOST * 2)
+    await harness.pass_time(follower.PAUSE_MOST * 2)
     assert inbox.taken[4:] == ["a1", "a2", "a3"]
-    assert await kept(stage) == {}
+    assert await kept(harness) == {}
 
 
-@staged
-async def test_messages_about_one_thing_keep_their_order_while_each_takes_its_time(stage: Stage) -> None:
+@with_harness
+async def test_messages_about_one_thing_keep_their_order_while_each_takes_its_time(harness: Harness) -> None:
     inbox = Inbox()
-    inbox.pause = lambda: stage.clock.sleep(5.0)
-    await follows(stage, inbox)
-    await happen(stage, *(f"{thing}{number}" for number in range(1, 5) for thing in "abc"))
-    await stage.pass_time(60.0)
+    inbox.pause = lambda: harness.clock.sleep(5.0)
+    await follows(harness, inbox)
+    await happen(harness, *(f"{thing}{number}" for number in range(1, 5) for thing in "abc"))
+    await harness.pass_time(60.0)
     for thing in "abc":
         assert [each for each in inbox.taken if each[0] == thing] == [f"{thing}{n}" for n in range(1, 5)]
 
 
-@staged
-async def test_pauses_between_tries_grow_and_stay_under_their_limit(stage: Stage) -> None:
+@with_harness
+async def test_pauses_between_tries_grow_and_stay_under_their_limit(harness: Harness) -> None:
     inbox, times = Inbox(), list[float]()
 
     def refuses(_detail: str) -> NotDelivered:
-        times.append(stage.now)
+        times.append(harness.now)
         return AWAY
 
     inbox.refuses = refuses
-    await follows(stage, inbox)
-    await happen(stage, "a1")
-    await stage.pass_time(2 * 3600.0)
+    await follows(harness, inbox)
+    await happen(harness, "a1")
+    await harness.pass_time(2 * 3600.0)
     pauses = [later - sooner for sooner, later in pairwise(times)]
     assert pauses[0] <= 2 * follower.PAUSE + 2 * follower.LOOK_EVERY
     assert follower.PAUSE_MOST / 2 < max(pauses) <= follower.PAUSE_MOST * 1.5 + follower.LOOK_EVERY
     assert len(times) < 40
 
 
-@staged
-async def test_a_receiver_says_how_long_to_wait_before_the_next_try(stage: Stage) -> None:
+@with_harness
+async def test_a_receiver_says_how_long_to_wait_before_the_next_try(harness: Harness) -> None:
     inbox = Inbox()
     inbox.refuses = lambda _detail: NotDelivered("it answered 429", passing=True, retry_after=1000.0)
-    await follows(stage, inbox)
-    await happen(stage, "a1")
-    await stage.pass_time(990.0)
+    await follows(harness, inbox)
+    await happen(harness, "a1")
+    await harness.pass_time(990.0)
     assert inbox.tries == ["a1"]
-    await stage.pass_time(20.0)
+    await harness.pass_time(20.0)
     assert inbox.tries == ["a1", "a1"]
 
 
-@staged
+@with_harness
 async def test_after_a_day_a_message_is_given_up_the_next_goes_on_and_an_operator_sends_it_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(undelivered, "GIVE_UP_AFTER", 3 * HOUR)  # a day of virtual time takes too long
     inbox = Inbox()
     inbox.refuses = lambda detail: AWAY if detail == "a1" else None
-    await follows(stage, inbox)
-    await happen(stage, "a1", "a2")
-    await stage.pass_time(3 * HOUR - follower.PAUSE_MOST)
+    await follows(harness, inbox)
+    await happen(harness, "a1", "a2")
+    await harness.pass_time(3 * HOUR - follower.PAUSE_MOST)
     assert inbox.taken == []
-    await stage.pass_time(4 * follower.PAUSE_MOST)
+    await harness.pass_time(4 * follower.PAUSE_MOST)
     assert "a2" in inbox.taken
-    over = (await kept(stage))["a1"]
+    over = (await kept(harness))["a1"]
     assert over.given_up and over.problem == "127.0.0.1 answered 500; it was tried for a day"
-    (told,) = await stage.events(name="webhook_dropped")
+    (told,) = await harness.events(name="webhook_dropped")
     assert (told.entity_id, over.event.id in told.detail) == ("webhook ops", True)
     assert "webhook_dropped" not in "".join(inbox.taken), "of that no message is sent"
 
     inbox.refuses = lambda _detail: None
-    desk = OperatorDesk(stage.ports)
+    desk = OperatorDesk(harness.ports)
     for name, ids in (("ops", ["ops.ev-none"]), ("other", [])):
         with pytest.raises(NotFound, match="undelivered message"):
             await desk.resend(name, ids, actor="ada")
     (sent,) = await desk.resend("ops", [over.id], actor="ada")
     assert sent.id == over.id
-    await stage.pass_time(10.0)
-    assert "a1" in inbox.taken and await kept(stage) == {}
-    (told,) = await stage.events(name="webhook_resent")
+    await harness.pass_time(10.0)
+    assert "a1" in inbox.taken and await kept(harness) == {}
+    (told,) = await harness.events(name="webhook_resent")
     assert told.actor == "ada"
 
 
-@staged
-async def test_a_refused_message_is_given_up_at_once_and_can_be_forgotten(stage: Stage) -> None:
+@with_harness
+async def test_a_refused_message_is_given_up_at_once_and_can_be_forgotten(harness: Harness) -> None:
     inbox = Inbox()
     inbox.refuses = lambda detail: REFUSED if detail == "a1" else AWAY if detail == "b1" else None
-    await follows(stage, inbox)
-    await happen(stage, "a1", "a2", "b1")
-    await stage.pass_time(10.0)
+    await follows(harness, inbox)
+    await happen(harness, "a1", "a2", "b1")
+    await harness.pass_time(10.0)
     assert inbox.taken[:1] == ["a2"] and inbox.tries.count("a1") == 1
-    found = await kept(stage)
+    found = await kept(harness)
     assert {name: each.given_up for name, each in found.items()} == {"a1": True, "b1": False}
-    desk = OperatorDesk(stage.ports)
+    desk = OperatorDesk(harness.ports)
     with pytest.raises(NotFound, match="given up"):
         await desk.forget("ops", [found["b1"].id])
     assert [each.id for each in await desk.forget("ops", actor="ada")] == [found["a1"].id]
-    assert list(await kept(stage)) == ["b1"]
-    (told,) = await stage.events(name="webhook_forgotten")
+    assert list(await kept(harness)) == ["b1"]
+    (told,) = await harness.events(name="webhook_forgotten")
     assert told.actor == "ada"
 
 
-@staged
+@with_harness
 async def test_a_receiver_that_is_away_fills_the_list_and_then_nothing_is_read_and_nothing_is_lost(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "WAITING_MOST", 5)
     inbox = Inbox()
     inbox.refuses = lambda _detail: AWAY
-    await follows(stage, inbox)
+    await follows(harness, inbox)
     said = [f"{thing}1" for thing in "abcdefghijkl"]
-    await happen(stage, *said)
-    await stage.pass_time(3600.0)
-    assert sorted(await kept(stage)) == said[:5]
+    await happen(harness, *said)
+    await harness.pass_time(3600.0)
+    assert sorted(await kept(harness)) == said[:5]
     assert {*inbox.tries} == {*said[:5]}
     inbox.refuses = lambda _detail: None
-    await stage.pass_time(2 * follower.PAUSE_MOST)
+    await harness.pass_time(2 * follower.PAUSE_MOST)
     assert sorted(inbox.taken) == said
-    assert await kept(stage) == {}
+    assert await kept(harness) == {}
 
 
-@staged
-async def test_when_a_receiver_is_back_all_that_waits_is_sent_at_once(stage: Stage) -> None:
+@with_harness
+async def test_when_a_receiver_is_back_all_that_waits_is_sent_at_once(harness: Harness) -> None:
     inbox = Inbox()
     inbox.refuses = lambda _detail: AWAY
-    await follows(stage, inbox)
+    await follows(harness, inbox)
     said = [f"{thing}1" for thing in "abcdefghijkl"]
-    await happen(stage, *said)
-    await stage.pass_time(3600.0)
+    await happen(harness, *said)
+    await harness.pass_time(3600.0)
     inbox.refuses = lambda _detail: None
-    await happen(stage, "z1")
-    await stage.pass_time(15.0)
+    await happen(harness, "z1")
+    await harness.pass_time(15.0)
     assert sorted(inbox.taken) == [*said, "z1"]
 
 
-@staged
+@with_harness
 async def test_only_the_newest_of_what_was_given_up_stays(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "GIVEN_UP_MOST", 3)
     inbox = Inbox()
     inbox.refuses = lambda _detail: REFUSED
-    await follows(stage, inbox)
+    await follows(harness, inbox)
     for each in ("a1", "b1", "c1", "d1", "e1"):
-        await happen(stage, each)
-        await stage.pass_time(10.0)
-    assert sorted(await kept(stage)) == ["c1", "d1", "e1"]
-    assert len(await stage.events(name="webhook_dropped")) == 5, "the feed tells of each"
+        await happen(harness, each)
+        await harness.pass_time(10.0)
+    assert sorted(await kept(harness)) == ["c1", "d1", "e1"]
+    assert len(await harness.events(name="webhook_dropped")) == 5, "the feed tells of each"
 
 
-@staged
-async def test_a_replica_that_takes_over_goes_on_with_all_that_waits(stage: Stage) -> None:
+@with_harness
+async def test_a_replica_that_takes_over_goes_on_with_all_that_waits(harness: Harness) -> None:
     inbox = Inbox()
     inbox.refuses = lambda detail: AWAY if detail == "a1" else None
-    end = await follows(stage, inbox)
-    await happen(stage, "a1", "a2")
-    await stage.pass_time(10.0)
+    end = await follows(harness, inbox)
+    await happen(harness, "a1", "a2")
+    await harness.pass_time(10.0)
     end()
-    await happen(stage, "b1")
+    await happen(harness, "b1")
     inbox.refuses = lambda _detail: None
-    await follows(stage, inbox)
-    await stage.pass_time(60.0)
+    await follows(harness, inbox)
+    await harness.pass_time(60.0)
     assert [each for each in inbox.taken if each != "b1"] == ["a1", "a2"] and "b1" in inbox.taken
 
 
-@staged
-async def test_a_resend_to_a_receiver_that_refuses_all_makes_no_further_message(stage: Stage) -> None:
+@with_harness
+async def test_a_resend_to_a_receiver_that_refuses_all_makes_no_further_message(harness: Harness) -> None:
     inbox = Inbox()
     inbox.refuses = lambda _detail: REFUSED
-    await follows(stage, inbox)
+    await follows(harness, inbox)
     said = {f"{thing}1" for thing in "abcdefgh"}
-    await happen(stage, *said)
-    await stage.pass_time(30.0)
-    desk = OperatorDesk(stage.ports)
+    await happen(harness, *said)
+    await harness.pass_time(30.0)
+    desk = OperatorDesk(harness.ports)
     for _ in range(2):
         assert {each.event.detail for each in await desk.resend("ops", actor="ada")} == said
-        await stage.pass_time(30.0)
-        assert {name: each.given_up for name, each in (await kept(stage)).items()} == dict.fromkeys(
+        await harness.pass_time(30.0)
+        assert {name: each.given_up for name, each in (await kept(harness)).items()} == dict.fromkeys(
             said, True
         )
     assert len(await desk.forget("ops", actor="ada")) == 8
-    await stage.pass_time(30.0)
-    assert {*inbox.tries} == said and await kept(stage) == {}
+    await harness.pass_time(30.0)
+    assert {*inbox.tries} == said and await kept(harness) == {}
     for name, acts in (("webhook_resent", 2), ("webhook_forgotten", 1)):
-        told = await stage.events(name=name)
+        told = await harness.events(name=name)
         assert [(each.entity_id, each.detail, each.actor) for each in told] == [
             ("webhook ops", "8 messages", "ada")
         ] * acts
 
 
-@staged
+@with_harness
 async def test_the_pruner_forgets_what_is_older_than_a_week_also_of_a_webhook_that_is_gone(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
-    now = stage.now
+    now = harness.now
     for each in (
         message(1, webhook="gone", now=now - undelivered.KEPT - 1.0),
         message(2, now=now - undelivered.KEPT - 1.0),
         message(3, now=now),
     ):
-        await stage.store.messages.keep_undelivered(each)
-    await Pruner(stage.ports, Settings()).reconcile()
-    found = await stage.store.messages.undelivered(webhook=None, limit=10)
+        await harness.store.messages.keep_undelivered(each)
+    await Pruner(harness.ports, Settings()).reconcile()
+    found = await harness.store.messages.undelivered(webhook=None, limit=10)
     assert [each.event.id for each in found] == ["ev-3"]
 
 
-@staged
+@with_harness
 async def test_a_receiver_that_asks_for_a_pause_gets_nothing_until_then_and_then_all_in_order(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
     inbox = Inbox()
     inbox.refuses = lambda _detail: NotDelivered("it answered 429", passing=True, retry_after=600.0)
-    await follows(stage, inbox)
+    await follows(harness, inbox)
     said = [f"{thing}{number}" for number in (1, 2) for thing in "abcdefghijklmnopqrst"]
-    await happen(stage, *said)
-    await stage.pass_time(5.0)
+    await happen(harness, *said)
+    await harness.pass_time(5.0)
     first = len(inbox.tries)
     assert 1 <= first <= follower.AT_ONCE
     for number in range(3, 8):
-        await happen(stage, f"a{number}", f"z{number}")
-        await stage.pass_time(110.0)
+        await happen(harness, f"a{number}", f"z{number}")
+        await harness.pass_time(110.0)
     assert len(inbox.tries) == first
     inbox.refuses = lambda _detail: None
-    await stage.pass_time(120.0)
-    assert len(inbox.taken) == len(said) + 10 and await kept(stage) == {}
+    await harness.pass_time(120.0)
+    assert len(inbox.taken) == len(said) + 10 and await kept(harness) == {}
     for thing in "abtz":
         mine = [each for each in inbox.taken if each[0] == thing]
         assert mine == sorted(mine)
 
 
-@staged
-async def test_a_message_that_is_refused_beside_healthy_traffic_keeps_its_pauses(stage: Stage) -> None:
+@with_harness
+async def test_a_message_that_is_refused_beside_healthy_traffic_keeps_its_pauses(harness: Harness) -> None:
     inbox = Inbox()
     inbox.refuses = lambda detail: AWAY if detail == "p1" else None
-    await follows(stage, inbox)
-    await happen(stage, "p1")
-    await stage.pass_time(follower.PAUSE_MOST * 4)
+    await follows(harness, inbox)
+    await happen(harness, "p1")
+    await harness.pass_time(follower.PAUSE_MOST * 4)
     before = len(inbox.tries)
     for _ in range(20):
-        await happen(stage, "b1")
-        await stage.pass_time(follower.AWAY + 10.0)
+        await happen(harness, "b1")
+        await harness.pass_time(follower.AWAY + 10.0)
     assert inbox.taken == ["b1"] * 20
     assert inbox.tries[before:].count("p1") <= 6, "four pauses of about ten minutes, and one for the start"
 
 
-@staged
+@with_harness
 async def test_a_follower_that_begins_while_the_receiver_is_away_sends_all_at_once_when_it_is_back(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
     inbox = Inbox()
     inbox.refuses = lambda _detail: AWAY
-    end = await follows(stage, inbox)
+    end = await follows(harness, inbox)
     said = [f"{thing}1" for thing in "abcdefgh"]
-    await happen(stage, *said)
-    await stage.pass_time(2 * HOUR)
+    await happen(harness, *said)
+    await harness.pass_time(2 * HOUR)
     end()
-    await follows(stage, inbox)
-    await stage.pass_time(follower.AWAY + 10.0)
+    await follows(harness, inbox)
+    await harness.pass_time(follower.AWAY + 10.0)
     inbox.refuses = lambda _detail: None
-    await happen(stage, "z1")
-    await stage.pass_time(10.0)
+    await happen(harness, "z1")
+    await harness.pass_time(10.0)
     assert sorted(inbox.taken) == [*said, "z1"]
 
 
-@staged
+@with_harness
 async def test_one_thing_whose_messages_are_never_taken_leaves_room_for_others(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "WAITING_MOST", 8)
     monkeypatch.setattr(follower, "OF_ONE_THING", 3)
     inbox = Inbox()
     inbox.refuses = lambda detail: AWAY if detail[0] == "a" else None
-    await follows(stage, inbox)
+    await follows(harness, inbox)
     said = [f"a{number:02}" for number in range(1, 15)]
-    await happen(stage, *said, "b1", "c1")
-    await stage.pass_time(60.0)
+    await happen(harness, *said, "b1", "c1")
+    await harness.pass_time(60.0)
     assert sorted(inbox.taken) == ["b1", "c1"]
-    found = await kept(stage)
+    found = await kept(harness)
     over = sorted(name for name, each in found.items() if each.given_up)
     waits = sorted(name for name, each in found.items() if not each.given_up)
     assert over + waits == said and 3 <= len(waits) < 8, "the first are given up, and none is lost"
     assert found["a01"].problem == (
         "127.0.0.1 answered 500; too many later messages about the same thing waited"
     )
-    assert len(await stage.events(name="webhook_dropped")) == len(over)
+    assert len(await harness.events(name="webhook_dropped")) == len(over)
     inbox.refuses = lambda _detail: None
-    await stage.pass_time(2 * follower.PAUSE_MOST)
+    await harness.pass_time(2 * follower.PAUSE_MOST)
     assert inbox.taken[2:] == waits, "in order"

@@ -59,12 +59,12 @@ ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class Shown:
     failed: str
     """An operation that failed."""
 
 
-def played(site: Site) -> Scene:
+def filled(site: Site) -> Shown:
     with site.client() as client:
         for spec in TEMPLATES:
             client.send(calls.apply(spec))
@@ -80,7 +80,7 @@ def played(site: Site) -> Scene:
         _worked(client)
         _asked(client, "models", 3, "train-7")
         _asked(client, "models", 1, "train-8", queue=600.0)
-        return Scene(failed=failed.operation_id)
+        return Shown(failed=failed.operation_id)
 
 
 def _worked(client: SyncClient) -> None:

@@ -12,7 +12,7 @@ from muster.integrations.aks.plan import plan
 from muster.integrations.aks.spec import AksPool, AksRole, AksSpec, AzureRole, PoolMode
 
 if TYPE_CHECKING:
-    from tests.stage.stage import Replica, Stage
+    from tests.harness.harness import Harness, Replica
 
 SUBSCRIPTION = "00000000-0000-4000-8000-000000000001"
 SHARED = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/shared/providers"
@@ -39,7 +39,7 @@ TEMPLATE = TemplateSpec(name="batch", provider="aks", tables={"cluster": SPEC})
 PLAN = plan("c1", TEMPLATE)
 
 
-async def batch(stage: "Stage", *, provision_timeout: float | None = None, **fields: Any) -> Template:
+async def batch(harness: "Harness", *, provision_timeout: float | None = None, **fields: Any) -> Template:
     """The template of these scenarios; `fields` of its cluster."""
     spec = TemplateSpec(
         name="batch",
@@ -47,7 +47,7 @@ async def batch(stage: "Stage", *, provision_timeout: float | None = None, **fie
         provision_timeout=provision_timeout,
         tables={"cluster": replace(SPEC, **fields)},
     )
-    return await stage.store.apply_template(spec, now=stage.now)
+    return await harness.store.apply_template(spec, now=harness.now)
 
 
 async def create(replica: "Replica", name: str = "c1", *, key: str | None = None, **more: Any) -> Operation:
@@ -59,18 +59,18 @@ async def delete(replica: "Replica", name: str = "c1") -> Operation:
     return await replica.ask(replica.plane.clusters.delete(name))
 
 
-async def cluster(stage: "Stage", name: str = "c1") -> Cluster:
-    found = await stage.store.clusters.named(name)
+async def cluster(harness: "Harness", name: str = "c1") -> Cluster:
+    found = await harness.store.clusters.named(name)
     assert found is not None
     return found
 
 
-async def published(stage: "Stage", operation: Operation) -> list[Progress]:
+async def published(harness: "Harness", operation: Operation) -> list[Progress]:
     """Everything that was ever shown of an operation, in order."""
     from muster.domain import serialization
 
     found: list[Progress] = []
-    for event in await stage.events(operation.id):
+    for event in await harness.events(operation.id):
         shown = event.changes.get("progress")
         if shown is not None:
             assert isinstance(shown, dict)
@@ -78,9 +78,9 @@ async def published(stage: "Stage", operation: Operation) -> list[Progress]:
     return found
 
 
-def nothing_of_ours(stage: "Stage") -> None:
+def nothing_of_ours(harness: "Harness") -> None:
     """Nothing is left at Azure of what was made there, and nothing was changed that was there."""
-    assert not stage.arm.clusters
-    assert not stage.arm.groups
-    assert not stage.arm.assignments
-    assert not stage.arm.changed
+    assert not harness.arm.clusters
+    assert not harness.arm.groups
+    assert not harness.arm.assignments
+    assert not harness.arm.changed

@@ -1,7 +1,7 @@
-"""The stage on which scenarios play: virtual time, one store, a scripted cloud, scripted agents, replicas."""
+"""What scenarios run on: virtual time, one store, a scripted cloud, scripted agents, replicas."""
 
-from tests.stage.agents import NEVER_ATTACHES, NEVER_BOOTS, NEVER_DETACHES, Agent, Manner
-from tests.stage.cloud import (
+from tests.harness.agents import NEVER_ATTACHES, NEVER_BOOTS, NEVER_DETACHES, Agent, Behaviour
+from tests.harness.cloud import (
     FULL,
     Outcome,
     gives,
@@ -11,7 +11,7 @@ from tests.stage.cloud import (
     refuses,
     spends_the_token,
 )
-from tests.stage.stage import Replica, Stage, staged
+from tests.harness.harness import Harness, Replica, with_harness
 
 __all__ = [
     "FULL",
@@ -19,15 +19,15 @@ __all__ = [
     "NEVER_BOOTS",
     "NEVER_DETACHES",
     "Agent",
-    "Manner",
+    "Behaviour",
+    "Harness",
     "Outcome",
     "Replica",
-    "Stage",
     "gives",
     "hangs",
     "loses_the_reply",
     "loses_the_request",
     "refuses",
     "spends_the_token",
-    "staged",
+    "with_harness",
 ]

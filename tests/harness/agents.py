@@ -17,19 +17,19 @@ from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.runtime import Kit
 from muster_simulation.life import outside
-from tests.stage.cloud import Box, Cloud
+from tests.harness.cloud import Box, Cloud
 
 BEAT_EVERY = 5.0
 SIGKILL = 9
 
 
-def enrolling(ports: Ports, settings: Settings) -> Enrolment:
+def new_enrolment(ports: Ports, settings: Settings) -> Enrolment:
     """A way in that belongs to no replica, and looks for itself how long the world is watched."""
     return Enrolment(ports, settings, WatchTracker(ports.store, ports.clock, settings.limits).look)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class Behaviour:
     """How an agent behaves. Times in seconds; None: never."""
 
     boot: float | None = 0.0
@@ -53,14 +53,14 @@ class Manner:
     """Powers off when told to stop. By default only the provider ends a machine, so that leaks show."""
 
 
-PROMPT = Manner()
-NEVER_BOOTS = Manner(boot=None)
-NEVER_ATTACHES = Manner(attach=None)
-NEVER_DETACHES = Manner(detach=None)
+PROMPT = Behaviour()
+NEVER_BOOTS = Behaviour(boot=None)
+NEVER_ATTACHES = Behaviour(attach=None)
+NEVER_DETACHES = Behaviour(detach=None)
 
 
 class Agent:
-    def __init__(self, box: Box, manner: Manner, enrolment: Enrolment, cloud: Cloud) -> None:
+    def __init__(self, box: Box, manner: Behaviour, enrolment: Enrolment, cloud: Cloud) -> None:
         self.box = box
         self.manner = manner
         self.node_id: NodeId | None = None
@@ -234,13 +234,13 @@ class Agents:
     def __init__(self, enrolment: Enrolment, cloud: Cloud) -> None:
         self.by_machine: dict[str, Agent] = {}
         self.usual = PROMPT
-        self._manners: deque[Manner] = deque()
+        self._manners: deque[Behaviour] = deque()
         self.enrolment = enrolment
         self.host: Callable[[Kit], None] = lambda _kit: None
         self._cloud = cloud
         cloud.on_made = self._made
 
-    def script(self, *manners: Manner) -> None:
+    def script(self, *manners: Behaviour) -> None:
         self._manners.extend(manners)
 
     def of(self, node_id: NodeId) -> Agent:

@@ -1,4 +1,4 @@
-"""What tests of local processes stand on: a root, a desk that agents report to, and a broom."""
+"""What tests of local processes need: a root, a desk that agents report to, and a clean-up."""
 
 import asyncio
 import fcntl
@@ -77,7 +77,7 @@ class Desk:
         return [caller for caller in self.callers if caller.facts["role"] == role]
 
 
-class Yard:
+class Lab:
     def __init__(self, root: Path, desk: Desk) -> None:
         self.root = root
         self.desk = desk

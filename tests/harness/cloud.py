@@ -225,7 +225,7 @@ class Cloud:
             raise self.trouble
 
 
-class StageProvider:
+class CloudProvider:
     """The NodeProvider port over the cloud. A sloppy one: it lists other installations' machines too."""
 
     name = "cloud"
@@ -258,16 +258,16 @@ class StageProvider:
         self._cloud.terminate(machine_ids)
 
 
-def aloof(clock: Clock) -> StageProvider:
+def aloof(clock: Clock) -> CloudProvider:
     """A provider that never tells anything."""
     cloud = Cloud(clock)
     cloud.trouble = Uncertain("the region is down")
-    provider = StageProvider(cloud)
+    provider = CloudProvider(cloud)
     provider.name = "aloof"
     return provider
 
 
-class Hanging(StageProvider):
+class Hanging(CloudProvider):
     """A provider that accepts what it is asked and never answers."""
 
     name = "aaa"  # whoever asks in order asks it first
@@ -288,7 +288,7 @@ async def _never() -> Never:
     raise AssertionError("nobody set it")
 
 
-class StageVerifier:
+class CloudVerifier:
     """A machine's proof is its id."""
 
     def __init__(self, cloud: Cloud) -> None:

@@ -15,16 +15,16 @@ from muster.operations.launcher import planned
 from muster.ports.provider import LaunchRequest, Machine
 
 if TYPE_CHECKING:
-    from tests.stage.stage import Stage
+    from tests.harness.harness import Harness
 
 LOTS = 1_000_000
 BOOT_SECONDS = 720.0
 
 
-async def warm(stage: "Stage", count: int, name: str) -> list[Node]:
-    template = await stage.store.template(name)
-    operation = await _operation(stage, name, template.revision, count)
-    installation = await stage.store.installation()
+async def warm(harness: "Harness", count: int, name: str) -> list[Node]:
+    template = await harness.store.template(name)
+    operation = await _operation(harness, name, template.revision, count)
+    installation = await harness.store.installation()
     launch = planned(
         operation.id,
         1,
@@ -34,11 +34,11 @@ async def warm(stage: "Stage", count: int, name: str) -> list[Node]:
         usage_class=template.spec.usage[0],
         instance_types=template.spec.instance_types,
         count=count,
-        now=stage.now,
+        now=harness.now,
     )
-    store, fence = stage.store, operation.fence
+    store, fence = harness.store, operation.fence
     await store.reserve(launch, cap=LOTS, total_cap=LOTS, fence=fence)
-    called = await store.write_launch(launch, launches.calling(launch, now=stage.now), fence=fence)
+    called = await store.write_launch(launch, launches.calling(launch, now=harness.now), fence=fence)
     request = LaunchRequest(
         token=launch.token,
         launch_id=launch.id,
@@ -50,40 +50,40 @@ async def warm(stage: "Stage", count: int, name: str) -> list[Node]:
         instance_types=launch.instance_types,
         count=count,
     )
-    answer = await stage.cloud.launch(request)
-    made = [_created(stage, called, machine) for machine in answer.machines]
-    settled = launches.settled(called, now=stage.now, adopted=count)
-    await store.settle(called, settled, made, fence=fence, now=stage.now)
-    idle = [await _pooled(stage, node.id, template.spec.idle_timeout) for node in made]
-    await stage.enrolment.heartbeats.flush()
+    answer = await harness.cloud.launch(request)
+    made = [_created(harness, called, machine) for machine in answer.machines]
+    settled = launches.settled(called, now=harness.now, adopted=count)
+    await store.settle(called, settled, made, fence=fence, now=harness.now)
+    idle = [await _pooled(harness, node.id, template.spec.idle_timeout) for node in made]
+    await harness.enrolment.heartbeats.flush()
     current = await store.operation(operation.id)
-    end = operations.ended(current, Status.SUCCEEDED, now=stage.now, progress=None)
+    end = operations.ended(current, Status.SUCCEEDED, now=harness.now, progress=None)
     await store.write_operation(end, fence=fence)
     return idle
 
 
-async def _operation(stage: "Stage", name: str, revision: int, count: int) -> Operation:
+async def _operation(harness: "Harness", name: str, revision: int, count: int) -> Operation:
     operation = Operation(
-        id=OperationId(stage.ids.new("op")),
+        id=OperationId(harness.ids.new("op")),
         kind=Kind.REFILL,
         request=RefillRequest(template=name, revision=revision, count=count),
         template=name,
         run=None,
-        created_at=stage.now,
-        updated_at=stage.now,
-        deadline_at=stage.now + BOOT_SECONDS,
-        deadline_source="stage",
-        lease_owner="stage",
-        lease_until=stage.now + BOOT_SECONDS,
+        created_at=harness.now,
+        updated_at=harness.now,
+        deadline_at=harness.now + BOOT_SECONDS,
+        deadline_source="harness",
+        lease_owner="harness",
+        lease_until=harness.now + BOOT_SECONDS,
         epoch=1,
     )
-    await stage.store.submit(operation)
+    await harness.store.submit(operation)
     return operation
 
 
-def _created(stage: "Stage", launch: launches.Launch, machine: Machine) -> Node:
+def _created(harness: "Harness", launch: launches.Launch, machine: Machine) -> Node:
     return Node(
-        id=NodeId(stage.ids.new("node")),
+        id=NodeId(harness.ids.new("node")),
         template=launch.template,
         revision=launch.revision,
         provider=launch.provider,
@@ -93,19 +93,19 @@ def _created(stage: "Stage", launch: launches.Launch, machine: Machine) -> Node:
         machine_id=machine.id,
         launch_id=launch.id,
         state=NodeState.CREATED,
-        created_at=stage.now,
-        entered_at=stage.now,
-        deadline_at=stage.now + BOOT_SECONDS,
-        deadline_source="stage",
+        created_at=harness.now,
+        entered_at=harness.now,
+        deadline_at=harness.now + BOOT_SECONDS,
+        deadline_source="harness",
         operation_id=launch.operation_id,
     )
 
 
-async def _pooled(stage: "Stage", node_id: NodeId, idle_timeout: float) -> Node:
+async def _pooled(harness: "Harness", node_id: NodeId, idle_timeout: float) -> Node:
     async def has_booted() -> bool:
-        return (await stage.node(node_id)).up
+        return (await harness.node(node_id)).up
 
-    await stage.until(has_booted)
-    node = await stage.node(node_id)
-    change = nodes.pool_in(node, now=stage.now, deadline_at=stage.now + idle_timeout)
-    return await stage.store.apply(change)
+    await harness.until(has_booted)
+    node = await harness.node(node_id)
+    change = nodes.pool_in(node, now=harness.now, deadline_at=harness.now + idle_timeout)
+    return await harness.store.apply(change)

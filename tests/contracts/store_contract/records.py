@@ -50,7 +50,7 @@ _REQUESTS: dict[Kind, Request] = {
 }
 
 
-class Scene:
+class Records:
     """A store with what a test needs already in it."""
 
     def __init__(self, store: Store, *, numbers: Iterator[int] | None = None) -> None:

@@ -28,7 +28,7 @@ async def no_phases(machine_id: str, phase: str, step: str) -> None:
     """For tests that don't listen."""
 
 
-class Yard:
+class Lab:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._made: list[DockerProvider] = []

@@ -1,4 +1,4 @@
-"""GitHub on the stage: without a network, in virtual time, with nodes whose kits do what real ones do."""
+"""GitHub for scenarios: without a network, in virtual time, with nodes whose kits do what real ones do."""
 
 import ast
 import asyncio
@@ -25,8 +25,8 @@ from muster.ports.hooks import Delivery, HookAnswer
 from muster.ports.runtime import Kit
 from muster_simulation.github.state import Job, Run, Runner
 from muster_simulation.github.webhooks import SECRET, event_of, signed
-from tests.stage.agents import enrolling
-from tests.stage.stage import Replica, Stage
+from tests.harness.agents import new_enrolment
+from tests.harness.harness import Harness, Replica
 
 REPOSITORY = "acme/shop"
 API = "http://github.test"
@@ -38,31 +38,31 @@ def given(kit: Kit) -> dict[str, Any]:
     return dict(ast.literal_eval(call.removeprefix("main(").removesuffix(")")))
 
 
-def context(stage: Stage) -> DutyContext:
+def context(harness: Harness) -> DutyContext:
     """For a duty that asks for no operation."""
     nobody: Any = None
     return DutyContext(
-        store=stage.store,
-        jobs=stage.store.jobs,
-        messages=stage.store.messages,
-        access=stage.ports.access,
-        clock=stage.clock,
-        ids=stage.ports.ids,
-        wakeups=stage.ports.wakeups,
-        settings=stage.settings,
+        store=harness.store,
+        jobs=harness.store.jobs,
+        messages=harness.store.messages,
+        access=harness.ports.access,
+        clock=harness.clock,
+        ids=harness.ports.ids,
+        wakeups=harness.ports.wakeups,
+        settings=harness.settings,
         desk=nobody,
         owner="replica-test",
     )
 
 
-class GitHubStage:
+class GitHubHarness:
     transport: WorldTransport
     again: Callable[[], GitHub]
     """Makes what another process would have of GitHub."""
     runners_per_minute = 100_000
 
-    def __init__(self, stage: Stage, github: GitHub, world: GitHubState, *, installation_id: str) -> None:
-        self.stage = stage
+    def __init__(self, harness: Harness, github: GitHub, world: GitHubState, *, installation_id: str) -> None:
+        self.harness = harness
         self.github = github
         self.world = world
         self.watched: Callable[[Any], Any] = lambda registry: registry
@@ -75,8 +75,8 @@ class GitHubStage:
         )
         self.connects = True
         """False: runners start and are never heard of."""
-        stage.ports = replace(
-            stage.ports,
+        harness.ports = replace(
+            harness.ports,
             runtimes={"github": github.runtime},
             duties=(lambda given: duties(given, self.watched(github.registry), self.serving),),
             # Each replica has its own: the dead release no lock.
@@ -85,29 +85,29 @@ class GitHubStage:
             request_parts=(WORKFLOW, JOB, SET_RUNNER),
             template_parts=(TEMPLATE,),
         )
-        stage.enrolment = enrolling(stage.ports, stage.settings)
-        stage.agents.enrolment = stage.enrolment
-        stage.agents.host = self.host
-        stage.keep(asyncio.create_task(stage.enrolment.heartbeats.run()))
+        harness.enrolment = new_enrolment(harness.ports, harness.settings)
+        harness.agents.enrolment = harness.enrolment
+        harness.agents.host = self.host
+        harness.keep(asyncio.create_task(harness.enrolment.heartbeats.run()))
 
     @classmethod
-    async def set(cls, stage: Stage, **template: Any) -> "GitHubStage":
-        world = GitHubState(stage.clock.now, url=API)
-        transport = WorldTransport(world, sleep=stage.clock.sleep)
-        installation = await stage.store.installation()
+    async def set(cls, harness: Harness, **template: Any) -> "GitHubHarness":
+        world = GitHubState(harness.clock.now, url=API)
+        transport = WorldTransport(world, sleep=harness.clock.sleep)
+        installation = await harness.store.installation()
 
         def again() -> GitHub:
             return GitHub(
                 Account(url=API, api_url=API, token="a-personal-token"),
                 RunnerPackage(path="/opt/runner"),
-                stage.clock,
+                harness.clock,
                 installation_id=installation.id,
                 transport=transport,
                 runners_per_minute=cls.runners_per_minute,
             )
 
-        await stage.template(runtime="github", **template)
-        made = cls(stage, again(), world, installation_id=installation.id)
+        await harness.template(runtime="github", **template)
+        made = cls(harness, again(), world, installation_id=installation.id)
         made.transport, made.again = transport, again
         return made
 
@@ -165,7 +165,7 @@ class GitHubStage:
 
     async def detached(self, node: Node) -> None:
         report = Report(detached=AssignmentId(node.assignment_id or ""))
-        await self.stage.enrolment.report(NodeId(node.id), report)
+        await self.harness.enrolment.report(NodeId(node.id), report)
 
 
 def asked(run: Run, *, label: str | None = None, **more: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Watches one replica's calls to the store and the provider, and strikes before or after a chosen one."""
+"""Watch one replica's calls to the store and the provider. Run an action before or after a chosen one."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
@@ -14,7 +14,7 @@ from muster.ports.store import Store
 from muster.ports.verbs import reads_of
 from muster_simulation.arm import SimulatedClusters
 
-Strike = Callable[[], Awaitable[None]]
+Action = Callable[[], Awaitable[None]]
 Denial = Callable[..., Exception | None]
 """Gets a call's arguments; gives the error with which it fails, or None: it happens."""
 
@@ -29,7 +29,7 @@ PORTS: dict[str, type] = {
 READS = frozenset(prefix + verb for prefix, port in PORTS.items() for verb in reads_of(port))
 
 
-class Ambush:
+class CallInterceptor:
     """A call has two moments: before it happens (2k) and after it happened, before its answer (2k + 1)."""
 
     def __init__(self) -> None:
@@ -37,14 +37,14 @@ class Ambush:
         self.armed = False
         self.deny: dict[str, Exception | Denial] = {}
         """Calls that fail instead of happening."""
-        self._before: dict[str, Strike] = {}
+        self._before: dict[str, Action] = {}
         self._at = -1
-        self._strike: Strike | None = None
+        self._strike: Action | None = None
 
-    def lay(self, at: int, strike: Strike) -> None:
+    def run_at(self, at: int, strike: Action) -> None:
         self._at, self._strike = at, strike
 
-    def before(self, verb: str, strike: Strike) -> None:
+    def before(self, verb: str, strike: Action) -> None:
         """Once, before the next call of that verb happens."""
         self._before[verb] = strike
 
@@ -76,9 +76,9 @@ class Ambush:
 
 
 class _Watched:
-    def __init__(self, inner: object, ambush: Ambush, prefix: str) -> None:
+    def __init__(self, inner: object, interceptor: CallInterceptor, prefix: str) -> None:
         self._inner = inner
-        self._ambush = ambush
+        self._ambush = interceptor
         self._prefix = prefix
 
     def __getattr__(self, verb: str) -> Any:
@@ -92,25 +92,25 @@ class _Watched:
         return call
 
 
-def watched_store(store: Store, ambush: Ambush) -> Store:
-    return cast(Store, _Watched(store, ambush, ""))
+def watched_store(store: Store, interceptor: CallInterceptor) -> Store:
+    return cast(Store, _Watched(store, interceptor, ""))
 
 
-def watched_commands(commands: CommandStore, ambush: Ambush) -> CommandStore:
-    return cast(CommandStore, _Watched(commands, ambush, "commands."))
+def watched_commands(commands: CommandStore, interceptor: CallInterceptor) -> CommandStore:
+    return cast(CommandStore, _Watched(commands, interceptor, "commands."))
 
 
-def watched_cluster_store(clusters: ClusterStore, ambush: Ambush) -> ClusterStore:
-    return cast(ClusterStore, _Watched(clusters, ambush, "clusters."))
+def watched_cluster_store(clusters: ClusterStore, interceptor: CallInterceptor) -> ClusterStore:
+    return cast(ClusterStore, _Watched(clusters, interceptor, "clusters."))
 
 
-def watched_jobs(jobs: JobStore, ambush: Ambush) -> JobStore:
-    return cast(JobStore, _Watched(jobs, ambush, "jobs."))
+def watched_jobs(jobs: JobStore, interceptor: CallInterceptor) -> JobStore:
+    return cast(JobStore, _Watched(jobs, interceptor, "jobs."))
 
 
-def watched_clusters(provider: ClusterProvider, ambush: Ambush) -> ClusterProvider:
+def watched_clusters(provider: ClusterProvider, interceptor: CallInterceptor) -> ClusterProvider:
     """The same steps, over a watched Azure."""
-    azure = cast(Azure, _Watched(cast(SimulatedClusters, provider).azure, ambush, "azure."))
+    azure = cast(Azure, _Watched(cast(SimulatedClusters, provider).azure, interceptor, "azure."))
     return AksProvider(azure, call_timeout=provider.call_timeout, poll_every=provider.poll_every)
 
 
@@ -119,5 +119,5 @@ class _WatchedProvider(_Watched):
         return cast(AsyncIterator[Any], cast(NodeProvider, self._inner).list())
 
 
-def watched_provider(provider: NodeProvider, ambush: Ambush) -> NodeProvider:
-    return cast(NodeProvider, _WatchedProvider(provider, ambush, "provider."))
+def watched_provider(provider: NodeProvider, interceptor: CallInterceptor) -> NodeProvider:
+    return cast(NodeProvider, _WatchedProvider(provider, interceptor, "provider."))

@@ -1,4 +1,4 @@
-"""What tests of microVMs stand on: a root, tiny guests under emulation, and a desk that they call."""
+"""What tests of microVMs need: a root, tiny guests under emulation, and a desk that they call."""
 
 import asyncio
 import fcntl
@@ -45,7 +45,7 @@ def _end_maker(lock: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
 
 
-class Yard:
+class Lab:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._callers: dict[str, asyncio.StreamWriter] = {}

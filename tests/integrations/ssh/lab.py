@@ -210,7 +210,7 @@ def free_port() -> int:
 
 
 @dataclass(slots=True, kw_only=True)
-class Yard:
+class Lab:
     root: Path
     machines: dict[str, Machine] = field(default_factory=dict)
     providers: list[SshProvider] = field(default_factory=list)

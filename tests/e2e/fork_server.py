@@ -1,4 +1,4 @@
-"""Where servers come from: one process that has imported everything, and forks."""
+"""Fork servers off one process that has imported everything."""
 
 import json
 import os
@@ -20,7 +20,7 @@ FAKE = {"AWS_ACCESS_KEY_ID": "fake", "AWS_SECRET_ACCESS_KEY": "fake"}
 """Whatever credentials this machine has, they are none of the tests' business."""
 
 
-class Nursery:
+class ForkServer:
     def __init__(self) -> None:
         self._one_at_a_time = threading.Lock()
         self._process = subprocess.Popen(
@@ -44,7 +44,7 @@ class Nursery:
             if pipe is not None:
                 pipe.close()
 
-    def born(self, argv: Sequence[str], *, log: Path) -> "Child":
+    def start(self, argv: Sequence[str], *, log: Path) -> "Child":
         ready = log.with_name("ready")
         ready.unlink(missing_ok=True)
         os.mkfifo(ready)
@@ -64,9 +64,9 @@ class Nursery:
 class Child:
     """A server, alive or dead."""
 
-    def __init__(self, nursery: Nursery, pid: int, said: int) -> None:
+    def __init__(self, fork_server: ForkServer, pid: int, said: int) -> None:
         self.pid = pid
-        self._nursery = nursery
+        self._fork_server = fork_server
         self._said = said
         self._life = os.pidfd_open(pid)
 
@@ -85,4 +85,4 @@ class Child:
         for each in (self._said, self._life):
             with suppress(OSError):
                 os.close(each)
-        return self._nursery.ask({"wait": self.pid})
+        return self._fork_server.ask({"wait": self.pid})

@@ -1,4 +1,4 @@
-"""A scale set on the stage: jobs that just say `runs-on`, and runners that take whatever is assigned."""
+"""A scale set for scenarios: jobs that just say `runs-on`, and runners that take whatever is assigned."""
 
 import asyncio
 import base64
@@ -17,15 +17,15 @@ from muster.integrations.github.runners import RunnerSpec
 from muster.ports.runtime import Kit
 from muster_simulation.github.state import Run, Runner
 from muster_simulation.life import outside
-from tests.stage.github import REPOSITORY, GitHubStage, given
-from tests.stage.stage import Stage
+from tests.harness.github import REPOSITORY, GitHubHarness, given
+from tests.harness.harness import Harness
 
 NAME = "muster-linux"
 LOOKS = 0.5
 """Seconds between two looks of a runner for a job."""
 
 
-class SetStage(GitHubStage):
+class ScaleSetHarness(GitHubHarness):
     """Jobs last as many seconds as their script says."""
 
     takes_jobs = True
@@ -39,11 +39,11 @@ class SetStage(GitHubStage):
 
     @classmethod
     async def listening(
-        cls, stage: Stage, *, runner: dict[str, Any] | None = None, **template: Any
-    ) -> "SetStage":
+        cls, harness: Harness, *, runner: dict[str, Any] | None = None, **template: Any
+    ) -> "ScaleSetHarness":
         spec = RunnerSpec(**{"scope": REPOSITORY, "scale_set": NAME, **(runner or {})})
-        made = await cls.set(stage, **{"tables": {"runner": spec}, "max_nodes": 50, **template})
-        assert isinstance(made, SetStage)
+        made = await cls.set(harness, **{"tables": {"runner": spec}, "max_nodes": 50, **template})
+        assert isinstance(made, ScaleSetHarness)
         made.served, made.dead = [], set()
         return made
 
@@ -56,7 +56,7 @@ class SetStage(GitHubStage):
         runner = self.world.holder(credential)
         assert runner is not None
         self.crowd = max(self.crowd, len(self.living()))
-        self.stage.keep(outside(asyncio.create_task, self._work(runner)))
+        self.harness.keep(outside(asyncio.create_task, self._work(runner)))
 
     async def _work(self, runner: Runner) -> None:
         """Take one job, do it, and go; or go when the registration is removed."""
@@ -81,7 +81,7 @@ class SetStage(GitHubStage):
         return node is not None and node.state not in (NodeState.TERMINATING, NodeState.TERMINATED)
 
     async def _node_of(self, runner: Runner) -> Node | None:
-        nodes = await self.stage.nodes()
+        nodes = await self.harness.nodes()
         return next((each for each in nodes if runner.name.endswith(f"-{each.assignment_id}")), None)
 
     async def _report(self, runner: Runner) -> None:
@@ -89,7 +89,7 @@ class SetStage(GitHubStage):
         while (node := await self._node_of(runner)) is not None and node.assignment_id is not None:
             try:
                 assignment = AssignmentId(node.assignment_id)
-                await self.stage.enrolment.report(node.id, Report(detached=assignment))
+                await self.harness.enrolment.report(node.id, Report(detached=assignment))
             except Gone:
                 return
             except MusterError:
@@ -118,17 +118,17 @@ class SetStage(GitHubStage):
         async def completed() -> bool:
             return all(job.status == "completed" for job in jobs)
 
-        await self.stage.until(completed, within=within)
+        await self.harness.until(completed, within=within)
 
     async def has_session(self, *, within: float = 300.0) -> None:
         async def alive() -> bool:
             found = self.world.sets.of(REPOSITORY)
             return bool(found) and self.world.sets.alive(found[0])
 
-        await self.stage.until(alive, within=within)
+        await self.harness.until(alive, within=within)
 
     async def counts(self) -> SourceCounts:
-        counts = await self.stage.store.jobs.source_counts()
+        counts = await self.harness.store.jobs.source_counts()
         (found,) = [each for each in counts if each.queue == NAME]
         return found
 
@@ -138,6 +138,6 @@ class SetStage(GitHubStage):
         async def gone() -> bool:
             return not self.runners()
 
-        await self.stage.until(gone)
-        await self.stage.nothing_is_left(idle=idle)
+        await self.harness.until(gone)
+        await self.harness.nothing_is_left(idle=idle)
         assert len(self.served) == len(set(self.served)), "a job ran twice"

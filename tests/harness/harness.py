@@ -29,10 +29,11 @@ from muster_simulation.arm import Arm, Paces, SimulatedClusters
 from muster_simulation.ids import SeededIds
 from muster_simulation.life import Life
 from muster_simulation.loop import VirtualClock, run
-from tests.stage import warming
-from tests.stage.agents import Agents, enrolling
-from tests.stage.ambush import (
-    Ambush,
+from tests.harness import warm_nodes
+from tests.harness.agents import Agents, new_enrolment
+from tests.harness.cloud import Cloud, CloudProvider, CloudVerifier
+from tests.harness.interceptor import (
+    CallInterceptor,
     watched_cluster_store,
     watched_clusters,
     watched_commands,
@@ -40,7 +41,6 @@ from tests.stage.ambush import (
     watched_provider,
     watched_store,
 )
-from tests.stage.cloud import Cloud, StageProvider, StageVerifier
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,21 +56,22 @@ class Replica:
     def __init__(self, name: str, ports: Ports, settings: Settings) -> None:
         self.name = name
         self.life = Life(name)
-        self.ambush = Ambush()
-        store = watched_store(ports.store, self.ambush)
+        self.interceptor = CallInterceptor()
+        store = watched_store(ports.store, self.interceptor)
         providers = {
-            key: watched_provider(provider, self.ambush) for key, provider in ports.providers.items()
+            key: watched_provider(provider, self.interceptor) for key, provider in ports.providers.items()
         }
-        commands = watched_commands(ports.commands, self.ambush)
+        commands = watched_commands(ports.commands, self.interceptor)
         azures = {
-            key: watched_clusters(provider, self.ambush) for key, provider in ports.cluster_providers.items()
+            key: watched_clusters(provider, self.interceptor)
+            for key, provider in ports.cluster_providers.items()
         }
         ports = replace(
             ports,
             store=store,
             commands=commands,
-            clusters=watched_cluster_store(ports.clusters, self.ambush),
-            jobs=watched_jobs(ports.jobs, self.ambush),
+            clusters=watched_cluster_store(ports.clusters, self.interceptor),
+            jobs=watched_jobs(ports.jobs, self.interceptor),
             providers=providers,
             cluster_providers=azures,
         )
@@ -79,7 +80,7 @@ class Replica:
 
     @property
     def broken(self) -> bool:
-        """It ended although nobody ended it."""
+        """Whether it ended by itself."""
         return self.life.alive and self._running.done()
 
     async def ask(self, question: Coroutine[Any, Any, T]) -> T:
@@ -120,7 +121,7 @@ class Replica:
         return await self.ask(self.plane.desk.cancel(operation_id))
 
 
-class Stage:
+class Harness:
     def __init__(self, store: SqlStore, wakeups: LocalWakeups, clock: VirtualClock, ids: SeededIds) -> None:
         self.store = store
         self.wakeups = wakeups
@@ -128,7 +129,7 @@ class Stage:
         self.ids = ids
         self.settings = Settings()
         self.cloud = Cloud(clock)
-        self.provider = StageProvider(self.cloud)
+        self.provider = CloudProvider(self.cloud)
         self.arm = Arm(clock.now, Paces(create=60.0, pool=20.0, abort=10.0, delete=30.0, group_delete=10.0))
         self.clusters = SimulatedClusters(self.arm)
         self.ports = Ports(
@@ -147,9 +148,9 @@ class Stage:
             cluster_providers={self.clusters.name: self.clusters},
             template_parts=tuple(installed().template_tables.values()),
             request_parts=tuple(installed().request_tables.values()),
-            verifier=StageVerifier(self.cloud),
+            verifier=CloudVerifier(self.cloud),
         )
-        self.enrolment = enrolling(self.ports, self.settings)
+        self.enrolment = new_enrolment(self.ports, self.settings)
         """The agents' way in. Belongs to no replica, so that agents outlive all of them."""
         self.watch_tracker = WatchTracker(store, clock, self.settings.limits)
         self.agents = Agents(self.enrolment, self.cloud)
@@ -188,7 +189,7 @@ class Stage:
 
     async def warm(self, count: int, template: str = "ci") -> list[Node]:
         """Idle nodes with living agents, made through the ports alone, in no time."""
-        return await warming.warm(self, count, template)
+        return await warm_nodes.warm(self, count, template)
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -247,7 +248,7 @@ class Stage:
 
         await self.until(has_ended, within=within)
         for replica in self._replicas:
-            replica.ambush.armed = False
+            replica.interceptor.armed = False
         return await self.operation(operation.id)
 
     async def succeeded(self, operation: Operation) -> Operation:
@@ -315,20 +316,20 @@ class _Complaints(logging.Handler):
         self._records.append(record)
 
 
-def play(scenario: Callable[[Stage], Awaitable[T]]) -> T:
-    """Perform a scenario on a fresh stage, in virtual time."""
+def run_scenario(scenario: Callable[[Harness], Awaitable[T]]) -> T:
+    """Run a scenario on a fresh harness, in virtual time."""
     ids = SeededIds(Random(1))
     wakeups = LocalWakeups()
     store = open_sqlite(":memory:", ids=ids, inline=True, after_commit=announcer(wakeups))
 
     async def perform() -> T:
-        stage = Stage(store, wakeups, VirtualClock(), ids)
-        handler = _Complaints(stage.complaints)
+        harness = Harness(store, wakeups, VirtualClock(), ids)
+        handler = _Complaints(harness.complaints)
         logger = logging.getLogger("muster")
         logger.addHandler(handler)
         try:
-            result = await scenario(stage)
-            await stage.check()
+            result = await scenario(harness)
+            await harness.check()
         finally:
             logger.removeHandler(handler)
         return result
@@ -339,11 +340,11 @@ def play(scenario: Callable[[Stage], Awaitable[T]]) -> T:
         run(store.close())  # only now: what was pending on the other loop may still want it
 
 
-def staged(test: Callable[Concatenate[Stage, P], Awaitable[None]]) -> Callable[P, None]:
-    """Make a test of a scenario: its first parameter is a fresh stage, the others are pytest's."""
+def with_harness(test: Callable[Concatenate[Harness, P], Awaitable[None]]) -> Callable[P, None]:
+    """Make a test of a scenario: its first parameter is a fresh harness, the others are pytest's."""
 
     def performed(*args: P.args, **kwargs: P.kwargs) -> None:
-        play(lambda stage: test(stage, *args, **kwargs))
+        run_scenario(lambda harness: test(harness, *args, **kwargs))
 
     signature = inspect.signature(test)
     performed.__name__ = getattr(test, "__name__", "test")
