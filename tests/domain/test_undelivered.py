@@ -12,7 +12,7 @@ from tests.domain.builders import NOW
 
 
 def message(
-    number: int = 1, *, thing: str = "a", version: int = 0, due_at: float | None = NOW, webhook: str = "ops"
+    number: int = 1, *, thing: str = "a", version: int = 0, due_at: float | None = NOW
 ) -> Undelivered:
     event = Event(
         id=EventId(f"ev-{number}"),
@@ -23,7 +23,7 @@ def message(
         name="booted",
         changes={},
     )
-    return replace(undelivered.wanted(webhook, event, now=NOW), due_at=due_at)
+    return replace(undelivered.wanted("ops", event, now=NOW), due_at=due_at)
 
 
 def due(*messages: Undelivered, now: float = NOW, woken_at: float = 0.0) -> list[str]:
@@ -76,16 +76,3 @@ def test_only_the_newest_given_up_messages_are_kept() -> None:
     waiting = message(9)
     assert [each.event.id for each in undelivered.beyond([*over, waiting], 1)] == ["ev-1", "ev-2"]
     assert undelivered.beyond([*over, waiting], 3) == []
-
-
-def test_each_webhook_has_its_count_its_oldest_and_why() -> None:
-    waits = undelivered.failed(message(1), "it answered 500", now=NOW + 1, again_at=NOW + 9)
-    later = replace(message(2), since=NOW + 2)
-    over = undelivered.failed(message(3), "it answered 404", now=NOW + 3, again_at=None)
-    gone = undelivered.failed(message(4, webhook="chat"), "it answered 410", now=NOW + 4, again_at=None)
-    chat, ops = undelivered.backlogs([later, over, waits, gone], known={"ops"})
-    assert (chat.webhook, chat.waiting, chat.given_up, chat.oldest_since) == ("chat", 0, 1, None)
-    assert (chat.given_up_at, chat.problem) == (NOW + 4, "it answered 410")
-    assert (chat.removed, ops.removed) == (True, False)
-    assert (ops.webhook, ops.waiting, ops.given_up) == ("ops", 2, 1)
-    assert (ops.oldest_since, ops.given_up_at, ops.problem) == (NOW, NOW + 3, "it answered 500")

@@ -138,6 +138,8 @@ def test_a_message_that_always_gets_a_500_holds_up_no_other_and_is_sent_again_by
     assert waits["id"] in shown and "127.0.0.1 answered 500" in shown
     refused = person.muster("webhooks", "forget", "ops")
     assert refused.code == 2 and "see `muster webhooks undelivered`" in refused.err
+    refused = person.muster("webhooks", "resend", "ops", "ops.ev-none")
+    assert (refused.code, refused.out) == (2, "") and "ops.ev-none" in refused.err
     receiver.messages.clear()
     receiver.refuses = lambda _message: False
     sent = person.muster("webhooks", "resend", "ops", waits["id"])

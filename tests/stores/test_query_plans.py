@@ -20,6 +20,7 @@ from muster.stores.sql import (
     jobs,
     launches,
     leases,
+    messages,
     nodes,
     open_sqlite,
     operations,
@@ -29,7 +30,19 @@ from muster.stores.sql import (
 )
 from tests.stores.ids import CountingIds
 
-TABLES = ("nodes", "n", "operations", "o", "launches", "l", "liveness", "events", "failures", "jobs")
+TABLES = (
+    "nodes",
+    "n",
+    "operations",
+    "o",
+    "launches",
+    "l",
+    "liveness",
+    "events",
+    "failures",
+    "jobs",
+    "undelivered",
+)
 FEW = "liveness_offline"
 """An index that holds none but those few that are asked for."""
 HOT = {
@@ -58,6 +71,8 @@ HOT = {
     "jobs by state": jobs.listing(len(JobState), paged=True),
     "jobs of a run": jobs.OF_RUN,
     "waiting jobs": jobs.WAITING,
+    "undelivered messages": messages.ALL,
+    "undelivered messages of a webhook": messages.OF_WEBHOOK,
     "operations of a run": operations.listing(tuple(Status), kind=None, by_run=True, paged=False),
 }
 

@@ -427,8 +427,12 @@ def job_summary() -> Call[JobSummary]:
 # --- webhooks ------------------------------------------------------------------------------------
 
 
-def undelivered(*, webhook: str | None = None) -> Call[tuple[Undelivered, ...]]:
-    return _get("/webhooks/undelivered", _items_of(Page[Undelivered]), webhook=webhook)
+def undelivered(
+    *, webhook: str | None = None, cursor: str | None = None, limit: int | None = None
+) -> Call[Page[Undelivered]]:
+    return _get(
+        "/webhooks/undelivered", _into(Page[Undelivered]), webhook=webhook, cursor=cursor, limit=limit
+    )
 
 
 def resend(webhook: str, ids: Sequence[str] | None = None) -> Call[tuple[Undelivered, ...]]:

@@ -4,8 +4,7 @@ Messages about one thing go out in the order of its events. So of each thing, on
 is sent again, and later ones wait behind it. Messages about other things pass.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from muster.domain.events import Draft, Entity, Event, of_installation
@@ -15,7 +14,6 @@ GIVE_UP_AFTER = 86_400.0
 """Seconds of trying: a message about yesterday helps no one."""
 KEPT = 7 * 86_400.0
 """Seconds after which the pruner forgets a message, counted from when it was first wanted."""
-LISTED_MOST = 1000
 DROPPED = "webhook_dropped"
 """The event of a message that was given up."""
 RESENT, FORGOTTEN = "webhook_resent", "webhook_forgotten"
@@ -41,6 +39,7 @@ class Undelivered:
     tried_at: float | None = None
     due_at: float | None
     """When it is sent again. None: it was given up."""
+    given_up_at: float | None = None
     problem: str
 
     @property
@@ -91,15 +90,16 @@ def wanted(webhook: str, event: Event, *, now: float) -> Undelivered:
 
 def failed(message: Undelivered, problem: str, *, now: float, again_at: float | None) -> Undelivered:
     """Return the message after a try in vain. `again_at`: when to try again; None: never."""
-    over = now - message.since > GIVE_UP_AFTER
-    return replace(
-        message,
-        version=message.version + 1,
-        tries=message.tries + 1,
-        tried_at=now,
-        due_at=None if over else again_at,
-        problem=f"{problem}; it was tried for a day" if over and again_at is not None else problem,
-    )
+    tried = replace(message, tries=message.tries + 1, tried_at=now)
+    if again_at is None:
+        return _given_up(tried, problem, now)
+    if now - message.since > GIVE_UP_AFTER:
+        return _given_up(tried, f"{problem}; it was tried for a day", now)
+    return replace(tried, version=message.version + 1, due_at=again_at, problem=problem)
+
+
+def _given_up(message: Undelivered, problem: str, now: float) -> Undelivered:
+    return replace(message, version=message.version + 1, due_at=None, given_up_at=now, problem=problem)
 
 
 def postponed(message: Undelivered, *, until: float) -> Undelivered:
@@ -109,7 +109,7 @@ def postponed(message: Undelivered, *, until: float) -> Undelivered:
 
 def sent_again(message: Undelivered, *, now: float) -> Undelivered:
     """Return the message as it is when a person sends it again: due at once, for another day."""
-    return replace(message, version=message.version + 1, since=now, tries=0, due_at=now)
+    return replace(message, version=message.version + 1, since=now, tries=0, due_at=now, given_up_at=None)
 
 
 def due(messages: Sequence[Undelivered], *, now: float, woken_at: float = 0.0) -> list[Undelivered]:
@@ -143,50 +143,20 @@ def crowding(messages: Iterable[Undelivered], most: int) -> list[Undelivered]:
     return [each for some in things.values() for each in some[: max(0, len(some) - most)]]
 
 
-def crowded_out(message: Undelivered) -> Undelivered:
+def crowded_out(message: Undelivered, *, now: float) -> Undelivered:
     """Return the message given up, so that others find room."""
     problem = f"{message.problem}; too many later messages about the same thing waited"
-    return replace(message, version=message.version + 1, due_at=None, problem=problem)
+    return _given_up(message, problem, now)
 
 
 def beyond(messages: Iterable[Undelivered], most: int) -> list[Undelivered]:
     """Return the oldest given up messages, without the newest `most`."""
-    over = sorted((each for each in messages if each.given_up), key=_given_up_at)
+    over = sorted((each for each in messages if each.given_up), key=lambda each: each.given_up_at or 0.0)
     return over[: max(0, len(over) - most)]
 
 
-def _given_up_at(message: Undelivered) -> float:
-    return message.since if message.tried_at is None else message.tried_at
-
-
-def backlogs(messages: Iterable[Undelivered], *, known: Collection[str]) -> tuple[Backlog, ...]:
-    """Count the messages of each webhook, by its name. `known`: those in the settings."""
-    found: dict[str, list[Undelivered]] = {}
-    for each in messages:
-        found.setdefault(each.webhook, []).append(each)
-    return tuple(_backlog(name, found[name], known=name in known) for name in sorted(found))
-
-
-def _backlog(webhook: str, messages: Sequence[Undelivered], *, known: bool) -> Backlog:
-    counts = Counter(each.given_up for each in messages)
-    oldest = min((each for each in messages if not each.given_up), key=lambda each: each.since, default=None)
-    last = max((each for each in messages if each.given_up), key=_given_up_at, default=None)
-    shown = oldest or last
-    return Backlog(
-        webhook=webhook,
-        waiting=counts[False],
-        given_up=counts[True],
-        oldest_since=None if oldest is None else oldest.since,
-        given_up_at=None if last is None else _given_up_at(last),
-        problem="" if shown is None else shown.problem,
-        removed=not known,
-    )
-
-
-def dropped(message: Undelivered | None) -> Draft | None:
-    """Return the event of a message that is now given up; None: it is not, and has none."""
-    if message is None or not message.given_up:
-        return None
+def dropped(message: Undelivered) -> Draft:
+    """Return the event of a message that was given up."""
     event = message.event
     what = f"{type_of(event)} {event.entity_id} ({event.id})"
     return of_installation(f"webhook {message.webhook}", DROPPED, {}, detail=f"{what}: {message.problem}")

@@ -20,10 +20,11 @@ from muster.domain.reasons import Reason
 from muster.domain.requests import HOLD_MAX
 from muster.domain.run_decisions import run_of
 from muster.domain.text import counted
-from muster.domain.undelivered import FORGOTTEN, LISTED_MOST, RESENT, Undelivered
+from muster.domain.undelivered import FORGOTTEN, RESENT, Undelivered
 from muster.operations.concurrency import concurrently
 from muster.operations.submission import provision_of
 from muster.ports.bundle import Ports
+from muster.ports.paging import every_undelivered
 
 TRIES = 20
 AT_ONCE = 16
@@ -129,7 +130,9 @@ class OperatorDesk:
     ) -> Sequence[Undelivered]:
         """Make undelivered messages of a webhook due at once: those named, or all.
 
-        Raises NotFound, and InvalidRequest for a webhook that is no longer in the settings.
+        What is not kept any more is left out: it was delivered or forgotten meanwhile. So a repeat does no
+        harm. Raises NotFound for an unknown webhook, InvalidRequest for one that was removed from the
+        settings.
         """
         now = self._ports.clock.now()
         found = await self._undelivered(webhook, ids)
@@ -137,46 +140,51 @@ class OperatorDesk:
             rule = "is no longer in the settings: add it again, or forget its messages"
             raise InvalidRequest("webhook", webhook, rule)
         await self._tell(webhook, RESENT, found, now=now, actor=actor)
-        return await self._written([(each, undelivered.sent_again(each, now=now)) for each in found], now)
+        return await self._written([(each, undelivered.sent_again(each, now=now)) for each in found])
 
     async def forget(
         self, webhook: str, ids: Sequence[str] | None = None, *, actor: str = ""
     ) -> Sequence[Undelivered]:
-        """Forget messages that were given up: those named, or all. Raises NotFound.
+        """Forget messages that were given up: those named, or all. Of a webhook that was removed from the
+        settings, also those that wait.
 
-        Of a webhook that is no longer in the settings, also those that wait.
+        What is not kept any more is left out, so that a repeat does no harm. Raises NotFound for an unknown
+        webhook, and for a message that waits to be sent.
         """
         now = self._ports.clock.now()
-        found = await self._undelivered(webhook, ids, given_up=webhook in self._ports.outgoing)
+        found = await self._undelivered(webhook, ids)
+        if webhook in self._ports.outgoing:
+            waits = next((each.id for each in found if ids and not each.given_up), None)
+            if waits is not None:
+                raise NotFound("message that was given up", waits)
+            found = [each for each in found if each.given_up]
         await self._tell(webhook, FORGOTTEN, found, now=now, actor=actor)
-        return await self._written([(each, None) for each in found], now)
+        return await self._written([(each, None) for each in found])
 
-    async def _undelivered(
-        self, webhook: str, ids: Sequence[str] | None, *, given_up: bool = False
-    ) -> Sequence[Undelivered]:
-        """Return the messages named, or all; `given_up`: of those alone."""
-        found = await self._ports.messages.undelivered(webhook=webhook, limit=LISTED_MOST)
-        kept = {each.id: each for each in found if each.given_up or not given_up}
-        missing = next((each for each in ids or () if each not in kept), None if kept else webhook)
-        if missing is not None:
-            raise NotFound("message that was given up" if given_up else "undelivered message", missing)
-        return [kept[each] for each in dict.fromkeys(kept if ids is None else ids)]
+    async def _undelivered(self, webhook: str, ids: Sequence[str] | None) -> Sequence[Undelivered]:
+        """Return the messages named, or all, as far as they are kept. Raises NotFound."""
+        kept = {each.id: each async for each in every_undelivered(self._ports.messages, webhook)}
+        if not kept and webhook not in self._ports.outgoing:
+            raise NotFound("webhook", webhook)
+        return [kept[each] for each in dict.fromkeys(kept if ids is None else ids) if each in kept]
 
     async def _tell(
         self, webhook: str, name: str, messages: Sequence[Undelivered], *, now: float, actor: str
     ) -> None:
         """Append one event for the act. It comes first: so no act is without one."""
+        if not messages:
+            return
         what = messages[0].id if len(messages) == 1 else counted(len(messages), "message")
         await self._store.note(f"webhook {webhook}", name, reason=None, detail=what, now=now, actor=actor)
 
     async def _written(
-        self, changes: Sequence[tuple[Undelivered, Undelivered | None]], now: float
+        self, changes: Sequence[tuple[Undelivered, Undelivered | None]]
     ) -> Sequence[Undelivered]:
         """Write the changes, and return those messages as they are now, or were last."""
 
         async def write(before: Undelivered, after: Undelivered | None) -> Sequence[Undelivered]:
             try:
-                await self._ports.messages.write_undelivered(before, after, now=now)
+                await self._ports.messages.write_undelivered(before, after)
             except Conflict:
                 return ()  # it was sent at this moment
             return (after or before,)

@@ -5,6 +5,7 @@ of calls are this replica's own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from muster.domain import observations
@@ -47,7 +48,6 @@ from muster.domain.reasons import Reason
 from muster.domain.recent_changes import changes
 from muster.domain.run_decisions import run_of
 from muster.domain.settings import Settings
-from muster.domain.undelivered import LISTED_MOST, backlogs
 from muster.domain.verdicts import all_well, judge
 from muster.domain.wait_reasons import waiting
 from muster.operations.concurrency import concurrently
@@ -118,9 +118,9 @@ class OverviewReader:
         jobs = await self.jobs()
         running = await self._nodes(NodeState.RUNNING)
         failed_nodes = await self._nodes(NodeState.FAILED)
-        behind = backlogs(
-            await self._ports.messages.undelivered(webhook=None, limit=LISTED_MOST),
-            known=self._ports.outgoing,
+        behind = tuple(
+            replace(each, removed=each.webhook not in self._ports.outgoing)
+            for each in await self._ports.messages.backlogs()
         )
         changed = changes(await store.changes(since=now - DAY, limit=CHANGES_MOST))
         waits = Counted(

@@ -3,14 +3,25 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from muster.domain.undelivered import Undelivered
+from muster.domain.undelivered import Backlog, Undelivered
+from muster.ports.store import Cursor, Page
 from muster.ports.verbs import reads, writes
 
 
 class MessageStore(Protocol):
     @reads
-    async def undelivered(self, *, webhook: str | None, limit: int) -> Sequence[Undelivered]:
+    async def undelivered(
+        self, *, webhook: str | None, after: Cursor | None = None, limit: int
+    ) -> Page[Undelivered]:
         """Return the messages of a webhook, or of all, by id."""
+        ...
+
+    @reads
+    async def backlogs(self) -> Sequence[Backlog]:
+        """Count the messages of each webhook that has some, by its name.
+
+        Reads no events, and may answer from a moment ago.
+        """
         ...
 
     @writes
@@ -19,7 +30,7 @@ class MessageStore(Protocol):
         ...
 
     @writes
-    async def write_undelivered(self, before: Undelivered, after: Undelivered | None, *, now: float) -> None:
+    async def write_undelivered(self, before: Undelivered, after: Undelivered | None) -> None:
         """Write a message, guarded by its version, with its event if it is given up. None: it was delivered,
         or is forgotten. Raises Conflict."""
         ...

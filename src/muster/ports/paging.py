@@ -10,7 +10,9 @@ from muster.domain.jobs import Job, JobState
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation, Status
+from muster.domain.undelivered import Undelivered
 from muster.ports.jobs import JobStore
+from muster.ports.messages import MessageStore
 from muster.ports.store import Cursor, Page, Store
 
 T = TypeVar("T")
@@ -66,6 +68,10 @@ def every_node(
 ) -> AsyncIterator[Node]:
     """Yield the nodes in these states, of one template or of all."""
     return items(lambda after: store.nodes(states=states, template=template, after=after, limit=BATCH))
+
+
+def every_undelivered(messages: MessageStore, webhook: str) -> AsyncIterator[Undelivered]:
+    return items(lambda after: messages.undelivered(webhook=webhook, after=after, limit=BATCH))
 
 
 def every_job(jobs: JobStore, *, states: Sequence[JobState]) -> AsyncIterator[Job]:

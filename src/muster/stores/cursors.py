@@ -28,6 +28,7 @@ class Dated(Protocol):
     def created_at(self) -> float: ...
 
 
+T = TypeVar("T")
 R = TypeVar("R", bound=Dated)
 Place = tuple[float | str, ...]
 Age = tuple[float, str]
@@ -51,7 +52,7 @@ def age(record: Dated) -> Age:
     return record.created_at, record.id
 
 
-def page(found: Sequence[R], limit: int, kind: str, *, place: Callable[[R], Place] = age) -> Page[R]:
+def page(found: Sequence[T], limit: int, kind: str, *, place: Callable[[Any], Place] = age) -> Page[T]:
     """Return the first `limit` of what was found, and where to go on if there is more.
 
     `place` says where a record is in the list: newest first, if nothing else is said.

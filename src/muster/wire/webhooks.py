@@ -6,14 +6,14 @@ from msgspec import Meta
 
 from muster.domain import checks
 from muster.domain import undelivered as domain
-from muster.wire.base import EXAMPLE_TIME, Query, Shape, Time, convert
+from muster.wire.base import EXAMPLE_TIME, PageQuery, Shape, Time, convert
 from muster.wire.events import Event
 
 IDS_MOST = 1000
 Name = Annotated[str, Meta(min_length=1, max_length=checks.NAME_MAX)]
 
 
-class UndeliveredQuery(Query):
+class UndeliveredQuery(PageQuery):
     webhook: Name | None = None
     """Without it: of all webhooks."""
 
@@ -28,6 +28,7 @@ class Undelivered(Shape):
         "tries": 4,
         "tried_at": EXAMPLE_TIME,
         "due_at": EXAMPLE_TIME,
+        "given_up_at": None,
         "problem": "hooks.example.com answered 500",
         "event": Event.EXAMPLE,
     }
@@ -43,6 +44,7 @@ class Undelivered(Shape):
     tried_at: Time | None = None
     due_at: Time | None = None
     """When it is sent again; null: it was given up."""
+    given_up_at: Time | None = None
     problem: str
     event: Event
 

@@ -76,9 +76,12 @@ def undelivered(
     from muster.cli import output
     from muster.cli.connection import open_client
     from muster.client import calls
+    from muster.wire.base import PAGE_MOST
 
     with open_client() as client:
-        found = client.send(calls.undelivered(webhook=name))
+        found = list(
+            client.items(lambda cursor: calls.undelivered(webhook=name, cursor=cursor, limit=PAGE_MOST))
+        )
     if output.wants_json():
         output.print_json({"items": found})
         return
@@ -112,31 +115,44 @@ def _row(message: "Undelivered") -> tuple[str, ...]:
 @app.command()
 def resend(name: Name, ids: Ids = None) -> None:
     """Send undelivered messages again now, also those that were given up."""
-    from muster.cli import output
     from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
         sent = client.send(calls.resend(name, ids or None))
-    if output.wants_json():
-        output.print_json({"items": sent})
-    else:
-        output.say(f"{counted(len(sent), 'message')} of {name} will be sent within seconds")
+    _tell(sent, f"{counted(len(sent), 'message')} of {name} will be sent within seconds")
+    _check_found(sent, ids or [], "undelivered message", name)
 
 
 @app.command()
 def forget(name: Name, ids: Ids = None) -> None:
     """Forget messages that were given up."""
-    from muster.cli import output
     from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
         forgotten = client.send(calls.forget(name, ids or None))
+    _tell(forgotten, f"forgot {counted(len(forgotten), 'message')} of {name}")
+    _check_found(forgotten, ids or [], "message that was given up", name)
+
+
+def _tell(messages: "Sequence[Undelivered]", words: str) -> None:
+    from muster.cli import output
+
     if output.wants_json():
-        output.print_json({"items": forgotten})
-    else:
-        output.say(f"forgot {counted(len(forgotten), 'message')} of {name}")
+        output.print_json({"items": messages})
+    elif messages:
+        output.say(words)
+
+
+def _check_found(messages: "Sequence[Undelivered]", ids: "Sequence[str]", what: str, webhook: str) -> None:
+    """Raise NotFound for a message that was named and not found, or if nothing was found at all."""
+    from muster.domain.errors import NotFound
+
+    found = {each.id for each in messages}
+    missing = next((each for each in ids if each not in found), None if found else webhook)
+    if missing is not None:
+        raise NotFound(what, missing)
 
 
 async def _send(webhook: "Webhook") -> None:

@@ -16,11 +16,12 @@ from muster.domain.errors import Conflict, CursorLost, InvalidRequest, NotFound
 from muster.domain.events import Entity, Event
 from muster.domain.ids import OperationId
 from muster.domain.operation import Operation
-from muster.domain.undelivered import LISTED_MOST, Undelivered
+from muster.domain.undelivered import Undelivered
 from muster.integrations.webhooks import messages
 from muster.integrations.webhooks.receiver import NotDelivered, Receiver
 from muster.integrations.webhooks.tables import Webhook
 from muster.ports.duties import DutyContext, Held, StandingDuty
+from muster.ports.paging import every_undelivered
 from muster.ports.store import Cursor, Page
 
 logger = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ class Follower:
                 await self._write(each, None)
             if len(waiting) >= WAITING_MOST:
                 for each in undelivered.crowding(waiting, OF_ONE_THING):
-                    await self._write(each, undelivered.crowded_out(each))
+                    await self._write(each, undelivered.crowded_out(each, now=self._clock.now()))
             try:
                 page = await self._page(after, WAITING_MOST - len(waiting))
             except CursorLost:
@@ -193,12 +194,12 @@ class Follower:
 
     async def _write(self, before: Undelivered, after: Undelivered | None) -> None:
         try:
-            await self._messages.write_undelivered(before, after, now=self._clock.now())
+            await self._messages.write_undelivered(before, after)
         except Conflict:
             return  # a person sent it again meanwhile; the next look finds it so
 
     async def _kept(self) -> Sequence[Undelivered]:
-        return await self._messages.undelivered(webhook=self._webhook.name, limit=LISTED_MOST)
+        return [each async for each in every_undelivered(self._messages, self._webhook.name)]
 
     # --- one message ------------------------------------------------------------------------------
 

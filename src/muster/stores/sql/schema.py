@@ -576,6 +576,10 @@ _UNDELIVERED = (
     "CREATE INDEX undelivered_webhook ON undelivered (webhook, id)",
     "CREATE INDEX undelivered_since ON undelivered (since)",
 )
+_GIVEN_UP = (
+    "ALTER TABLE undelivered ADD COLUMN given_up_at REAL",
+    "UPDATE undelivered SET given_up_at = coalesce(tried_at, since) WHERE due_at IS NULL",
+)
 
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
@@ -607,6 +611,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=27, name="addresses of terminals", statements=_DEVICE_ADDRESSES),
     Migration(version=28, name="undelivered messages", statements=_UNDELIVERED),
     Migration(version=29, name="failing sources of jobs", statements=_FAILING_SOURCES),
+    Migration(version=30, name="when messages were given up", statements=_GIVEN_UP),
 )
 LATEST = MIGRATIONS[-1].version
 
