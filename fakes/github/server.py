@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any
 
 from fakes.github.issuer import Issuer
-from muster_simulation.github.faults import Lost
+from muster_simulation.github.exchange import Lost
 from muster_simulation.github.routes import answer
 from muster_simulation.github.state import GitHubState
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import httpx
 
 from fakes.github.issuer import Issuer
-from muster_simulation.github.faults import Lost
+from muster_simulation.github.exchange import Lost
 from muster_simulation.github.routes import answer
 from muster_simulation.github.state import GitHubState
 

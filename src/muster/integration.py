@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from muster.ports.clock import Clock
     from muster.ports.clusters import ClusterProvider
     from muster.ports.commits import AfterCommit
-    from muster.ports.duties import Duty, DutyContext, StandingDuties
-    from muster.ports.hooks import Hook
+    from muster.ports.duties import Duty, DutyContext, Hook, StandingDuties
     from muster.ports.identity import Federation, IdentityVerifier
     from muster.ports.ids import Ids
     from muster.ports.provider import EndingsSource, NodeProvider, UnmetRequirement

@@ -28,7 +28,7 @@ from muster.domain.ids import AssignmentId, NodeId
 from muster.enrolment.reports import Report
 from muster.plane import ControlPlane
 from muster_simulation.cloud import Entry
-from muster_simulation.cloud.identity import proof_of
+from muster_simulation.cloud.provider import proof_of
 from muster_simulation.invariants.machine_rules import TOLD_TO_GO
 from muster_simulation.invariants.truth import Truth
 from muster_simulation.life import Life

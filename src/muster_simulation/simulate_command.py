@@ -1,11 +1,17 @@
 """`muster simulate`: run the control plane in a simulated world, for one seed or for many.
 
-Owns the options and their checks. Exit codes: 0 every promise was kept, 1 one was broken, 2 bad usage.
+Owns the options and their checks. Exit codes: 0 every promise was kept, 1 one was broken, 2 bad usage. Shows
+on stderr how far it is: a bar in a terminal, plain lines elsewhere.
 """
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, NoReturn
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 MANY = 0.25
 """Hours per seed when there are many."""
@@ -13,6 +19,11 @@ ONE = 24.0
 LONGEST_DAYS = 365.0
 REPLICAS_MOST = 20
 JOBS_MOST = 1024
+LINES = 10
+"""Without a terminal: at most so many lines in all."""
+
+Shown = Callable[[int, int], None]
+"""How many are done, and how many of these failed."""
 
 
 def simulate(
@@ -82,7 +93,6 @@ def _many(seeds: range, *, faults: str, hours: float, replicas: int | None, jobs
     from muster.cli.output import wants_json
     from muster_simulation.campaign import Campaign
     from muster_simulation.reporting import many_as_json, many_as_text
-    from muster_simulation.seed_progress import progress
 
     campaign = Campaign(
         seeds=seeds, faults=faults, hours=hours, replicas=replicas, jobs=jobs or os.cpu_count() or 1
@@ -104,3 +114,29 @@ def _whole(name: str, value: int | None, *, least: int, most: int) -> None:
 
 def _refuse(message: str) -> NoReturn:
     raise typer.BadParameter(message)
+
+
+@contextmanager
+def progress(total: int, *, terminal: bool) -> Iterator[Shown]:
+    if not terminal:
+        yield _plain(total)
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("seeds", total=total)
+
+        def show(done: int, failed: int) -> None:
+            words = f"seeds, [red]{failed} failed[/red]" if failed else "seeds"
+            bar.update(task, completed=done, description=words)
+
+        yield show
+
+
+def _plain(total: int) -> Shown:
+    step = max(1, total // LINES)
+
+    def show(done: int, failed: int) -> None:
+        if done % step == 0 or done == total:
+            print(f"{done} of {total} seeds, {failed} failed", file=sys.stderr, flush=True)
+
+    return show

@@ -22,7 +22,7 @@ from muster.domain.template import TemplateSpec
 from muster.integrations.external.provider import ExternalProvider
 from muster.plane import ControlPlane, Ports
 from muster.ports.commits import Written
-from muster.ports.hooks import Hook
+from muster.ports.duties import Hook
 from muster.ports.sign_in import SignInProvider
 from muster.ports.wakeups import EVENTS
 from muster.stores.announcements import announcer
@@ -32,7 +32,7 @@ from muster.system import SystemClock, SystemIds
 from muster.wire.operations import Operation, Progress
 from muster_simulation.arm import Arm, Paces, SimulatedClusters
 from muster_simulation.cloud import Entry, SimulatedCloud, SimulatedProvider, SimulatedVerifier
-from muster_simulation.cloud.identity import proof_of
+from muster_simulation.cloud.provider import proof_of
 
 AGENT = "/api/v1/agent"
 PROMPT = Paces(create=0.3, pool=0.1, abort=0.1, delete=0.1, group_delete=0.1)

@@ -13,7 +13,7 @@ from muster.domain.node import Node
 from muster.domain.requests import ProvisionRequest
 from muster.domain.settings import Settings
 from muster.wire.agent import POLL_MOST
-from muster_simulation.cloud.identity import proof_of
+from muster_simulation.cloud.provider import proof_of
 from tests.api.site import AGENT, Site
 
 JOIN = "/api/v1/agent/join"

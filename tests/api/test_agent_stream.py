@@ -21,7 +21,7 @@ from muster.domain.ids import NodeId
 from muster.domain.requests import ProvisionRequest
 from muster.enrolment import streams as node_streams
 from muster.enrolment.streams import Streams
-from muster_simulation.cloud.identity import proof_of
+from muster_simulation.cloud.provider import proof_of
 from tests.api.site import AGENT, Site
 from tests.api.test_agent_routes import _join, _joined, _machine
 from tests.api.test_enrolling import _enrol, _template

@@ -9,7 +9,7 @@ import pytest
 
 from muster.api.routes import hooks
 from muster.domain.errors import StoreUnavailable
-from muster.ports.hooks import Delivery, HookAnswer
+from muster.ports.duties import Delivery, HookAnswer
 from tests.api.site import opened
 
 

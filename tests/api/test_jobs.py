@@ -12,9 +12,8 @@ from muster.domain import jobs as domain
 from muster.domain.access import Role
 from muster.domain.errors import NotFound
 from muster.domain.ids import AssignmentId, JobId, NodeId
-from muster.domain.job_causes import Unserved
 from muster.domain.job_figures import SourceCounts
-from muster.domain.jobs import Job, JobResult, JobSighting, JobState, placed, unserved
+from muster.domain.jobs import Job, JobResult, JobSighting, JobState, Unserved, placed, unserved
 from tests.api.site import Site
 from tests.cli.terminal import Terminal
 

@@ -10,7 +10,6 @@ from muster.domain import serialization
 from muster.domain.errors import Conflict, NotFound
 from muster.domain.events import Entity
 from muster.domain.ids import AssignmentId, JobId, NodeId, OperationId
-from muster.domain.job_causes import Unserved
 from muster.domain.job_figures import SourceCounts
 from muster.domain.jobs import (
     OPEN_JOBS,
@@ -19,6 +18,7 @@ from muster.domain.jobs import (
     JobResult,
     JobSighting,
     JobState,
+    Unserved,
     placed,
     served,
     unserved,

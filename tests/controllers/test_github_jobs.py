@@ -5,15 +5,14 @@ from typing import Any
 import pytest
 
 from muster.domain.ids import JobId
-from muster.domain.job_causes import Unserved
 from muster.domain.job_figures import with_source
-from muster.domain.jobs import Job, JobResult, JobSighting, JobState
+from muster.domain.jobs import Job, JobResult, JobSighting, JobState, Unserved
 from muster.domain.lifecycle import LIVE, NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind
 from muster.domain.template import Reuse, UsageClass
 from muster.integrations.github.reruns import BATCH
-from muster.ports.hooks import Delivery
+from muster.ports.duties import Delivery
 from muster_simulation.github.state import Job as FakeJob
 from muster_simulation.github.webhooks import event_of, signed
 from muster_simulation.life import Life

@@ -7,16 +7,17 @@ import pytest
 
 from muster.domain.errors import InvalidRequest
 from muster.domain.ids import AssignmentId, JobId, NodeId, OperationId
-from muster.domain.job_causes import CAUSES, Unserved
 from muster.domain.job_figures import grouped
 from muster.domain.job_figures import served as served_since
 from muster.domain.jobs import (
+    CAUSES,
     LABELS_MOST,
     TEXT_MOST,
     Job,
     JobResult,
     JobSighting,
     JobState,
+    Unserved,
     interrupted,
     job_id,
     merge,

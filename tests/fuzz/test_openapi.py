@@ -13,7 +13,7 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
-from muster.wire.problems import MEDIA_TYPE
+from muster.wire.base import PROBLEM_TYPE
 from tests.api.site import Site, opened
 from tests.api.test_agent_routes import _join, _machine
 from tests.fuzz import fuzzed
@@ -65,7 +65,7 @@ def _try(url: str, cases: st.SearchStrategy[Any], secret: str) -> int:
         answer = case.call(base_url=url, headers={"Authorization": f"Bearer {secret}"}, timeout=60)
         told = f"{case.method} {answer.request.url}: {answer.status_code} {answer.text[:300]}"
         assert answer.status_code < 500 or answer.status_code in REFUSALS, told
-        assert answer.status_code < 400 or answer.headers["content-type"] == [MEDIA_TYPE], told
+        assert answer.status_code < 400 or answer.headers["content-type"] == [PROBLEM_TYPE], told
 
     with suppress(Unsatisfiable):  # nothing can be wrong with a request that takes nothing
         one()

@@ -13,15 +13,12 @@ from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.enrolment.reports import Report
-from muster.integrations.github.job_request import JOB
 from muster.integrations.github.parts import Account, GitHub, JobServing, duties
+from muster.integrations.github.requests import JOB, SET_RUNNER, WORKFLOW, Workflow, default_label
 from muster.integrations.github.runtime import RunnerPackage
-from muster.integrations.github.scale_set_request import SET_RUNNER
-from muster.integrations.github.set_listeners import SetListeners
+from muster.integrations.github.set_listener import SetListeners
 from muster.integrations.github.tables import TEMPLATE
-from muster.integrations.github.workflow import WORKFLOW, Workflow, default_label
-from muster.ports.duties import DutyContext
-from muster.ports.hooks import Delivery, HookAnswer
+from muster.ports.duties import Delivery, DutyContext, HookAnswer
 from muster.ports.runtime import Kit
 from muster_simulation.github.state import Job, Run, Runner
 from muster_simulation.github.webhooks import SECRET, event_of, signed

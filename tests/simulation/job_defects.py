@@ -13,9 +13,8 @@ from muster.integrations.github.job_lookup import JobLookup
 from muster.integrations.github.scale_set_shapes import ASSIGNED, COMPLETED, Message
 from muster.integrations.github.scale_sets import SetSession
 from muster.integrations.github.set_heard import Heard, entries_of
-from muster.integrations.github.set_lease import SetLease
 from muster.integrations.github.set_scaling import Bounds, Demand, Plan, SetRunnerState
-from muster.integrations.github.set_step import SetStep
+from muster.integrations.github.set_step import SetLease, SetStep
 
 Patch = pytest.MonkeyPatch
 

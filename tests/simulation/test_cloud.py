@@ -11,8 +11,8 @@ from muster.domain.reasons import Reason
 from muster.domain.template import RESOURCE_CLASSES, TemplateSpec, UsageClass
 from muster.ports.provider import LaunchRequest, MachineState
 from muster_simulation.cloud import CloudFaults, SimulatedCloud, SimulatedProvider, SimulatedVerifier
-from muster_simulation.cloud.catalogue import CATALOGUE, candidates
-from muster_simulation.cloud.identity import proof_of
+from muster_simulation.cloud.cloud import CATALOGUE, candidates
+from muster_simulation.cloud.provider import proof_of
 from muster_simulation.life import Life
 from muster_simulation.loop import VirtualClock, run
 

@@ -21,7 +21,7 @@ from muster.api.middleware import HEADERS
 from muster.api.problems import Problem
 from muster.api.transport import HttpProtocol
 from muster.domain.codes import ProblemCode
-from muster.wire.problems import MEDIA_TYPE
+from muster.wire.base import PROBLEM_TYPE
 
 logger = logging.getLogger(__name__)
 
@@ -268,7 +268,7 @@ class Bounded(HttpProtocol):
         detail = f"cannot read the request: {rule}"
         body = Problem(status=status, code=code, title=status.phrase, detail=detail).body()
         fields = (
-            (b"content-type", MEDIA_TYPE.encode()),
+            (b"content-type", PROBLEM_TYPE.encode()),
             (b"content-length", b"%d" % len(body)),
             (b"connection", b"close"),
             *HEADERS,

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import inspect
 
-from muster.wire.problems import shown
+from muster.wire.base import shown
 
 MISSING = "it is missing"
 NOT_TEXT = "must be text that UTF-8 can hold"

@@ -14,8 +14,7 @@ import msgspec
 import muster
 from muster.api.access import Access
 from muster.api.router import JSON, Raw, Route, Signature, Table
-from muster.wire.base import AgentMessage, PageQuery, Query, Shape, encode
-from muster.wire.problems import MEDIA_TYPE, Problem
+from muster.wire.base import PROBLEM_TYPE, AgentMessage, PageQuery, Problem, Query, Shape, encode
 
 Document = dict[str, Any]
 _REF = "#/components/schemas/{name}"
@@ -69,7 +68,7 @@ def _operation(table: Table, route: Route, signature: Signature) -> Document:
 _PROBLEM = {
     "description": "A problem (RFC 9457): what could not be done, why, and what to do.",
     "content": {
-        MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}, "example": dict(Problem.EXAMPLE)}
+        PROBLEM_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}, "example": dict(Problem.EXAMPLE)}
     },
 }
 

@@ -21,7 +21,7 @@ from muster.api.input_errors import InputError
 from muster.domain import errors
 from muster.domain.codes import ProblemCode, help_for
 from muster.domain.errors import MusterError
-from muster.wire.problems import MEDIA_TYPE, shown
+from muster.wire.base import PROBLEM_TYPE, shown
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Problem:
 
     def response(self) -> Response:
         return Response(
-            self.body(), status_code=self.status, headers=dict(self.headers), media_type=MEDIA_TYPE
+            self.body(), status_code=self.status, headers=dict(self.headers), media_type=PROBLEM_TYPE
         )
 
     def body(self) -> bytes:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.signatures import list_group, lists
+from muster.cli.options import list_group, lists
 from muster.domain.text import counted
 
 if TYPE_CHECKING:

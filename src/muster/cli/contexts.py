@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster.cli.signatures import list_group, lists
+from muster.cli.options import list_group, lists
 
 if TYPE_CHECKING:
     from muster.config.contexts import Context, Contexts

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.signatures import list_group, lists
+from muster.cli.options import list_group, lists
 
 app = list_group("List metrics; print alert rules and a dashboard.")
 Runbooks = Annotated[

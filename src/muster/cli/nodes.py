@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.durations import parse_duration
-from muster.cli.signatures import list_group, lists
+from muster.cli.options import list_group, lists
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import HOLD
 

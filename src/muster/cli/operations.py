@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import options
-from muster.cli.signatures import list_group, lists
+from muster.cli.options import list_group, lists
 
 if TYPE_CHECKING:
     from muster.wire.operations import Operation

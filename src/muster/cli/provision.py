@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from muster.cli import options
-from muster.cli.signatures import with_options
+from muster.cli.options import with_options
 from muster.domain.text import counted
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import options
+from muster.cli.options import with_options
 from muster.cli.output import Raw
-from muster.cli.signatures import with_options
 from muster.cli.stdin import Stdin
 
 if TYPE_CHECKING:

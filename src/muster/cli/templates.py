@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster.cli.signatures import list_group, lists
+from muster.cli.options import list_group, lists
 from muster.domain.template import CLUSTER
 from muster.domain.text import counted
 

@@ -54,7 +54,7 @@ def _any(_spec: TemplateSpec, _value: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateTable(Generic[T]):
-    """One table of a template: `[templates.NAME.ec2]`. Implements muster.ports.template_part.TemplatePart.
+    """One table of a template: `[templates.NAME.ec2]`. Implements muster.ports.bundle.TemplatePart.
 
     A template carries it as plain data; `of` reads it. What is stored has every default.
     """
@@ -130,7 +130,7 @@ def _any_request(_request: ProvisionRequest, _value: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTable(Generic[T]):
-    """One table of a provision request: `"workflow": {…}`. Implements muster.ports.template_part.RequestPart.
+    """One table of a provision request: `"workflow": {…}`. Implements muster.ports.bundle.RequestPart.
 
     A request carries it as plain data; `of` reads it. What is stored has every default.
     """

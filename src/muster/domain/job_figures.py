@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 from muster.domain.boot import Distribution, distribution
 from muster.domain.ids import JobId
-from muster.domain.job_causes import CAUSES, Unserved
-from muster.domain.jobs import Job, JobState
+from muster.domain.jobs import CAUSES, Job, JobState, Unserved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

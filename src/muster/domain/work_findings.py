@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from muster.domain.findings import About, Culprit, Finding
-from muster.domain.job_causes import Unserved
+from muster.domain.jobs import Unserved
 from muster.domain.observations import MINUTE, Observations, aged
 from muster.domain.progress import Tone
 from muster.domain.reasons import ADVICE, Reason

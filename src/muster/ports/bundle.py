@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from muster.domain.reasons import Reason
+from muster.domain.requests import ProvisionRequest
+from muster.domain.serialization import Plain
 from muster.domain.template import TemplateSpec
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.cluster_store import ClusterStore
 from muster.ports.clusters import ClusterProvider
 from muster.ports.commands import CommandStore
-from muster.ports.duties import Duty, DutyContext, StandingDuties
-from muster.ports.hooks import Hook
+from muster.ports.duties import Duty, DutyContext, Hook, StandingDuties
 from muster.ports.identity import Federation, IdentityVerifier
 from muster.ports.ids import Ids
 from muster.ports.jobs import JobStore
@@ -22,8 +24,43 @@ from muster.ports.provider import EndingsSource, NodeProvider, UnmetRequirement
 from muster.ports.runtime import NodeRuntime
 from muster.ports.sign_in import SignInProvider
 from muster.ports.store import Store
-from muster.ports.template_part import RequestPart, TemplatePart
 from muster.ports.wakeups import Wakeups
+
+
+class TemplatePart(Protocol):
+    """A table of a template that an integration reads. It is carried as plain data."""
+
+    @property
+    def name(self) -> str: ...
+
+    def whole(self, spec: TemplateSpec) -> Mapping[str, Plain] | None:
+        """Return the table with every default, as it is stored; None: this template has none.
+
+        Raises InvalidRequest, naming the key as `TABLE.KEY`, for a value that no template may have.
+        """
+        ...
+
+    def check(self, spec: TemplateSpec) -> None:
+        """Raise InvalidRequest for a value that may not be applied any more. Stored templates may have it."""
+        ...
+
+
+class RequestPart(Protocol):
+    """A table of a provision request that an integration reads. It is carried as plain data."""
+
+    @property
+    def name(self) -> str: ...
+
+    def whole(self, request: ProvisionRequest) -> Mapping[str, Plain] | None:
+        """Return the table with every default, as it is stored; None: this request has none.
+
+        Raises InvalidRequest, naming the key as `TABLE.KEY`.
+        """
+        ...
+
+    def check(self, request: ProvisionRequest, spec: TemplateSpec) -> None:
+        """Raise InvalidRequest if the request has the table and the template is of another runtime."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

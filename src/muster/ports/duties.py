@@ -1,6 +1,6 @@
-"""Periodic and standing duties, and what those of integrations are given to work with."""
+"""Periodic and standing duties, hooks, and what those of integrations are given to work with."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +14,32 @@ from muster.ports.jobs import JobStore
 from muster.ports.messages import MessageStore
 from muster.ports.store import Store
 from muster.ports.wakeups import Wakeups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    headers: Mapping[str, str]
+    """By name, in lower case."""
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookAnswer:
+    status: int
+    words: str
+    """What was done with it. The sender's log of deliveries shows it."""
+
+
+class Hook(Protocol):
+    """What a service elsewhere tells this server by HTTP, without a token of Muster's.
+
+    An integration contributes a hook, and the API serves it at `POST /hooks/NAME`. The body is bounded before
+    the hook gets it. The hook proves who sent it, and makes durable what it says before it answers.
+    """
+
+    async def take(self, delivery: Delivery) -> HookAnswer:
+        """Take a delivery. May be called with the same one again, in any order. Raises StoreUnavailable."""
+        ...
 
 
 class Reconciler(Protocol):

@@ -19,8 +19,7 @@ import msgspec
 from muster.domain.health import Health
 from muster.sdk.membership import RETRY_MOST, Answer, Introduction, Kind, Membership, Request, Word
 from muster.sdk.settings import Settings
-from muster.wire.base import body_of
-from muster.wire.problems import Problem
+from muster.wire.base import Problem, body_of
 
 logger = logging.getLogger("muster.sdk")
 

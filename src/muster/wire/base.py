@@ -1,5 +1,6 @@
-"""What all shapes of the wire share: frozen, given by keyword, with an example for the documentation."""
+"""What all shapes of the wire share: frozen, given by keyword, with an example. And errors: problem+json."""
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar, dataclass_transform
@@ -14,6 +15,8 @@ Time = Annotated[datetime, msgspec.Meta(tz=True)]
 EXAMPLE_TIME = "2026-05-04T09:30:00Z"
 PAGE_MOST = 500
 encode = msgspec.json.Encoder().encode
+PROBLEM_TYPE = "application/problem+json"
+_VALUE_MOST = 200
 
 
 class _Frozen(msgspec.StructMeta):
@@ -92,3 +95,42 @@ def _given(value: Any) -> Any:
 
 def at(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
+
+
+class Problem(Shape):
+    """What could not be done, why, and what to do. Some codes have more fields than these."""
+
+    EXAMPLE = {
+        "type": "/codes#not_found",
+        "title": "Not found",
+        "status": 404,
+        "code": "not_found",
+        "detail": "cannot find operation 'op-1'",
+    }
+
+    type: str
+    title: str
+    status: int
+    code: str
+    """What to branch on."""
+    detail: str
+    """What could not be done, why, and what to do."""
+    field: str | None = None
+    value: Any = None
+    """What was sent there, if it can be shown."""
+    rule: str | None = None
+
+
+def shown(value: object) -> str | int | float | bool | None:
+    """Return a value as the caller sent it, if it is short and JSON can express it."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int) and abs(value) < 1 << 53:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    try:
+        text = value if isinstance(value, str) else repr(value)
+    except ValueError:
+        text = f"<{type(value).__name__} too long to show>"
+    return text if len(text) <= _VALUE_MOST else text[:_VALUE_MOST] + "…"

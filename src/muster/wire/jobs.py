@@ -5,14 +5,13 @@ from typing import Annotated, Any, Self
 
 from msgspec import Meta
 
-from muster.domain import job_causes, job_figures
+from muster.domain import job_figures, jobs
 from muster.domain import jobs as domain
-from muster.domain.job_causes import CAUSES
-from muster.domain.jobs import JobState
+from muster.domain.jobs import CAUSES, JobState
 from muster.wire.base import EXAMPLE_TIME, PageQuery, Shape, Spread, Time, convert
 
 ResultWord = Annotated[str, Meta(extra_json_schema={"enum": [*domain.JobResult]})]
-CauseWord = Annotated[str, Meta(extra_json_schema={"enum": [*job_causes.Unserved]})]
+CauseWord = Annotated[str, Meta(extra_json_schema={"enum": [*jobs.Unserved]})]
 """Words: a newer server may have more of them."""
 
 
@@ -150,8 +149,8 @@ class JobSummary(Shape):
         "unserved": [
             {
                 "cause": "cap",
-                "text": CAUSES[job_causes.Unserved.CAP][0],
-                "advice": CAUSES[job_causes.Unserved.CAP][1],
+                "text": CAUSES[jobs.Unserved.CAP][0],
+                "advice": CAUSES[jobs.Unserved.CAP][1],
                 "count": 3,
                 "oldest_since": EXAMPLE_TIME,
                 "example": "github-29679449",

@@ -8,8 +8,7 @@ from muster.domain.errors import InvalidRequest
 from muster.domain.template import Reuse, Runtime, UsageClass
 from muster.domain.template_plan import Effect
 from muster.domain.template_plan import TemplatePlan as Planned
-from muster.wire.base import EXAMPLE_TIME, Shape, Time, convert
-from muster.wire.problems import shown
+from muster.wire.base import EXAMPLE_TIME, Shape, Time, convert, shown
 from muster.wire.tables import given_tables, tables_of
 
 SPEC_EXAMPLE: dict[str, Any] = {

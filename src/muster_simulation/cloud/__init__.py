@@ -4,10 +4,8 @@ Without faults it is quick and honest and runs on any event loop. With faults it
 slow, forgetful, eventually consistent.
 """
 
-from muster_simulation.cloud.cloud import SimulatedCloud
-from muster_simulation.cloud.faults import CloudFaults
-from muster_simulation.cloud.identity import SimulatedVerifier
+from muster_simulation.cloud.cloud import CloudFaults, SimulatedCloud
 from muster_simulation.cloud.ledger import Entry, Ledger
-from muster_simulation.cloud.provider import SimulatedProvider
+from muster_simulation.cloud.provider import SimulatedProvider, SimulatedVerifier
 
 __all__ = ["CloudFaults", "Entry", "Ledger", "SimulatedCloud", "SimulatedProvider", "SimulatedVerifier"]

@@ -8,19 +8,97 @@ Refuses to forget: everything is in the ledger.
 import asyncio
 import contextvars
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Protocol, TypeVar
 
 from muster.domain.errors import MusterError, Refused, Throttled, TokenSpent, Uncertain
+from muster.domain.matching import type_matches
 from muster.domain.reasons import Reason
+from muster.domain.template import RESOURCE_CLASSES, ResourceClass
 from muster.ports.clock import Clock
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine
-from muster_simulation.cloud.catalogue import choose
-from muster_simulation.cloud.faults import NO_FAULTS, CloudFaults
 from muster_simulation.cloud.ledger import Entry, Ledger
 
 T = TypeVar("T")
 HOUR = 3600.0
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceType:
+    name: str
+    cpu: int
+    memory_mib: int
+
+
+def _catalogue() -> tuple[InstanceType, ...]:
+    """Three families, as clouds have them: memory per processor grows from c to r."""
+    families = (("c7", 1), ("m7", 2), ("r7", 4))
+    return tuple(
+        InstanceType(name=f"{family}.{size.name}", cpu=size.cpu, memory_mib=size.memory_mib * factor)
+        for size in RESOURCE_CLASSES.values()
+        for family, factor in families
+    )
+
+
+CATALOGUE = _catalogue()
+
+
+def candidates(size: ResourceClass, patterns: tuple[str, ...]) -> tuple[InstanceType, ...]:
+    return tuple(
+        item
+        for item in CATALOGUE
+        if item.cpu == size.cpu and item.memory_mib >= size.memory_mib and type_matches(item.name, patterns)
+    )
+
+
+def choose(size: ResourceClass, patterns: tuple[str, ...], random: Random) -> InstanceType | None:
+    """Choose an instance type that serves a request; None: there is none.
+
+    A type must have the class's processors exactly and at least its memory, and match one of the patterns.
+    Several may fit; chance takes one, as an allocation strategy would.
+    """
+    fitting = candidates(size, patterns)
+    return random.choice(fitting) if fitting else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudFaults:
+    """What goes wrong, as data: probabilities per call, ranges in seconds, rates per hour."""
+
+    latency: Range = (0.0, 0.0)
+    """Each way of a call."""
+    lost_request: float = 0.0
+    """Never arrives; the caller waits for its timeout."""
+    lost_reply: float = 0.0
+    """It happened; the caller waits for its timeout."""
+    late_request: float = 0.0
+    """Arrives, and happens, after the caller gave up."""
+    late_by: Range = (30.0, 150.0)
+    duplicate: float = 0.0
+    """The request arrives twice."""
+    throttled: float = 0.0
+    refused: float = 0.0
+    partial: float = 0.0
+    """A launch gets fewer machines than it asked for."""
+    empty: float = 0.0
+    """A launch gets no machine at all."""
+    start: Range = (0.0, 0.0)
+    """From its making until a machine runs."""
+    lag: Range = (0.0, 0.0)
+    """From its making until a machine is visible; cut to the visibility window."""
+    stop: Range = (0.0, 0.0)
+    """From an accepted termination until the machine is gone."""
+    deaf: float = 0.0
+    """A termination is accepted and nothing comes of it: it must be asked for again."""
+    deaths: float = 0.0
+    """Per machine and hour."""
+    interruptions: float = 0.0
+    """Per spot machine and hour, on top."""
+
+
+NO_FAULTS = CloudFaults()
 
 
 class Watcher(Protocol):

@@ -1,17 +1,24 @@
-"""The NodeProvider that a replica uses to reach the simulated cloud. Holds nothing but the way there."""
+"""The NodeProvider that a replica uses to reach the simulated cloud, and its proofs of identity.
+
+Holds nothing but the way there. A proof names the machine that made it and is checked against the ledger. So
+no machine can claim to belong to another launch or installation.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
+from muster.domain.errors import Forbidden
 from muster.domain.reasons import Reason
 from muster.ports.clock import Clock
+from muster.ports.identity import Identity
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine
 from muster_simulation.cloud.cloud import SimulatedCloud
 
 T = TypeVar("T")
 Calls = Callable[[str, Sequence[str]], None]
 """Told about each call as it leaves: its verb, and the token or machines it is about."""
+_SCHEME = "simulated:"
 
 
 def _nobody(verb: str, subjects: Sequence[str]) -> None:
@@ -76,3 +83,24 @@ class SimulatedProvider:
         reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._cloud.send(act, reply)
         return await reply
+
+
+def proof_of(machine_id: str) -> str:
+    """What a machine shows to prove who it is."""
+    return f"{_SCHEME}{machine_id}"
+
+
+class SimulatedVerifier:
+    def __init__(self, cloud: SimulatedCloud) -> None:
+        self._cloud = cloud
+
+    async def verify(self, proof: str) -> Identity:
+        entry = self._cloud.ledger.get(proof.removeprefix(_SCHEME))
+        if entry is None or not proof.startswith(_SCHEME):
+            raise Forbidden("cannot accept the proof: no machine of this cloud made it")
+        return Identity(
+            installation_id=entry.installation_id,
+            provider="simulated",
+            machine_id=entry.machine_id,
+            token=entry.token,
+        )

@@ -5,10 +5,10 @@ plays with it in virtual time.
 
 state     what exists, and what happens to it         scalesets  sets, sessions, their queues of messages
 routes    the REST API over it, and the runners' own  service    the Actions service over them
-webhooks  what it sends, signed                       faults     what goes wrong, on demand
+exchange  requests, answers, faults on demand         webhooks   what it sends, signed
 """
 
-from muster_simulation.github.faults import Fault
+from muster_simulation.github.exchange import Fault
 from muster_simulation.github.scalesets import ScaleSet
 from muster_simulation.github.state import GitHubState, Job, Run, Runner
 

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from muster_simulation.github import service
-from muster_simulation.github.exchange import Asked, Handler, Said
-from muster_simulation.github.faults import Lost
+from muster_simulation.github.exchange import Asked, Handler, Lost, Said
 from muster_simulation.github.state import LASTS, GitHubState, Job, Run, Runner, etag
 
 T = TypeVar("T")

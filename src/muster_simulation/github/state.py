@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from muster_simulation.github.faults import Fault
+from muster_simulation.github.exchange import Fault
 from muster_simulation.github.scalesets import ScaleSets
 
 ONLINE_FOR = 15.0

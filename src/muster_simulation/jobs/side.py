@@ -8,13 +8,11 @@ from random import Random
 from typing import Any, cast
 
 from muster.domain.events import Event
-from muster.integrations.github.job_request import JOB
 from muster.integrations.github.parts import Account, GitHub, JobServing
+from muster.integrations.github.requests import JOB, SET_RUNNER, WORKFLOW
 from muster.integrations.github.runtime import RunnerPackage
-from muster.integrations.github.scale_set_request import SET_RUNNER
-from muster.integrations.github.set_listeners import SetListeners
+from muster.integrations.github.set_listener import SetListeners
 from muster.integrations.github.tables import TEMPLATE
-from muster.integrations.github.workflow import WORKFLOW
 from muster.plane import Ports
 from muster.ports.clock import Clock
 from muster.ports.jobs import JobStore

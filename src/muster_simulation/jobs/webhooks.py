@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.domain.errors import MusterError
 from muster.plane import ControlPlane
-from muster.ports.hooks import Delivery, HookAnswer
+from muster.ports.duties import Delivery, HookAnswer
 from muster_simulation.github import Job
 from muster_simulation.github.webhooks import event_of, signed
 from muster_simulation.invariants.broken import Broken

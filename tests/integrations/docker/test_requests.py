@@ -14,8 +14,8 @@ from muster.config.sources import load
 from muster.domain.errors import InvalidRequest
 from muster.integrations.docker import answers, body, images, inspection, names
 from muster.integrations.docker.launcher import Room, placed
-from muster.integrations.docker.logs import joined
 from muster.integrations.docker.names import MachineName
+from muster.integrations.docker.provider import joined
 from muster.integrations.docker.spec import DockerSpec, image_of
 from muster.integrations.docker.tables import EngineConfig
 from muster.ports.provider import MachineState

@@ -14,8 +14,7 @@ from muster.integrations.github.api import GitHubApi, new_http
 from muster.integrations.github.credentials import AppCredentials, PersonalToken
 from muster.integrations.github.job_events import AHEAD_MOST, is_signed, read_event, sighting, state_of
 from muster.integrations.github.registry import GitHubRegistry
-from muster.integrations.github.runners import Scope
-from muster.integrations.github.workflow_job import WorkflowJob
+from muster.integrations.github.runners import Scope, WorkflowJob
 from muster_simulation.github.webhooks import signed
 from tests.integrations.github.conftest import API, TOKEN, ManualClock
 from tests.integrations.github.documents import PublishedApi, examples

@@ -8,8 +8,7 @@ import pytest
 from muster.domain.ids import JobId
 from muster.domain.jobs import Job, JobState
 from muster.integrations.github.rerun_decisions import Never, RerunFailed, RerunJob, Wait, decide, used
-from muster.integrations.github.runners import RunStatus, WorkflowRun
-from muster.integrations.github.workflow_job import WorkflowJob
+from muster.integrations.github.runners import RunStatus, WorkflowJob, WorkflowRun
 
 RUN = WorkflowRun(
     repository="acme/shop", run_id=7, attempt=1, status=RunStatus.COMPLETED, conclusion="failure"

@@ -9,6 +9,7 @@ from muster.domain.errors import InvalidRequest
 from muster.domain.ids import AssignmentId
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, TemplateSpec
+from muster.integrations.github.requests import ATTEMPT_MOST, LABEL_MAX, WORKFLOW, Workflow, default_label
 from muster.integrations.github.runners import (
     LABELS_MOST,
     RunnerSpec,
@@ -21,7 +22,6 @@ from muster.integrations.github.runners import (
 )
 from muster.integrations.github.runtime import ephemeral
 from muster.integrations.github.tables import TEMPLATE
-from muster.integrations.github.workflow import ATTEMPT_MOST, LABEL_MAX, WORKFLOW, Workflow, default_label
 
 RUN: dict[str, Any] = {"repository": "acme/shop", "run_id": 7, "attempt": 1, "label": "7-1"}
 

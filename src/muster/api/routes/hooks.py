@@ -8,7 +8,7 @@ from muster.api.access import Access
 from muster.api.context import Ctx, RawRequest
 from muster.api.router import Raw, Route, Table
 from muster.domain.errors import NotFound, StoreUnavailable
-from muster.ports.hooks import Delivery
+from muster.ports.duties import Delivery
 
 ANSWER_WITHIN = 9.0
 """Seconds. Senders give up after ten, and most of them don't try again."""

@@ -6,13 +6,14 @@ own machines uncertain, and no others.
 
 import asyncio
 import logging
+import struct
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from muster.domain.errors import Uncertain
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec, UsageClass
-from muster.integrations.docker import answers, body, journal, logs, names
+from muster.integrations.docker import answers, body, journal, names
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer, path_of
 from muster.integrations.docker.journal import ENDED, Fate
 from muster.integrations.docker.launcher import Launcher
@@ -35,6 +36,10 @@ TRIES = 5
 """Looks at a container that changes its state while Muster ends it."""
 HEARD_WITHIN = 2.0
 """Seconds after which an engine that stops a container has surely heard: it goes on by itself."""
+CONSOLE_MOST = 8 * 1024 * 1024
+"""More than the log's own bound (`body.LOG`)."""
+_FRAME = struct.Struct(">BxxxL")
+_STREAMS = (0, 1, 2)
 
 
 class DockerProvider:
@@ -110,7 +115,7 @@ class DockerProvider:
         if machine is None or engine is None:
             return None
         try:
-            return await logs.console(engine, machine, lines=lines)
+            return await console(engine, machine, lines=lines)
         except (EngineError, NoAnswer) as error:
             raise Uncertain(f"cannot read the console: {journal.lost(error, engine)}") from error
 
@@ -258,3 +263,41 @@ def _unfinished(view: View, machine: MachineName) -> bool:
     if container is None:
         return fate is None
     return container.state is MachineState.PENDING
+
+
+async def console(engine: Engine, machine: MachineName, *, lines: int) -> str | None:
+    """Return the last lines, at most so many; None if nothing was said, or nothing is left of it.
+
+    Without a terminal, an engine sends frames: eight bytes (stream, three zeros, length) and the data. Frames
+    are writes, not lines, so lines are counted once all frames are joined.
+    """
+    if lines <= 0:
+        return None
+    # Of one more, because the engine counts an unfinished line.
+    asked = {"stdout": "true", "stderr": "true", "tail": str(lines + 1)}
+    try:
+        data = await engine.read(
+            "GET", path_of("containers", machine.container, "logs"), params=asked, most=CONSOLE_MOST
+        )
+    except EngineError as error:
+        if error.missing:
+            return None
+        raise
+    text = joined(data).decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
+    found = text.split("\n")[-lines:] if text else []
+    return "\n".join(found) if found else None
+
+
+def joined(data: bytes) -> bytes:
+    """Return the data of all frames. What doesn't look like frames is taken as it is."""
+    found: list[bytes] = []
+    at = 0
+    while at < len(data):
+        if at + _FRAME.size > len(data):
+            break
+        stream, length = _FRAME.unpack_from(data, at)
+        if stream not in _STREAMS or data[at + 1 : at + 4] != b"\0\0\0":
+            return data if not found else b"".join(found)
+        found.append(data[at + _FRAME.size : at + _FRAME.size + length])
+        at += _FRAME.size + length
+    return b"".join(found)

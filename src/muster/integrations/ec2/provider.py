@@ -16,7 +16,7 @@ from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec, UsageClass
 from muster.integrations.ec2 import errors, fleet, launch_templates, user_data
 from muster.integrations.ec2.api import Aws
-from muster.integrations.ec2.describer import Describer
+from muster.integrations.ec2.describer import Describer, launched_machines
 from muster.integrations.ec2.errors import (
     NO_LAUNCH_TEMPLATE,
     UNKNOWN_MACHINE,
@@ -26,7 +26,6 @@ from muster.integrations.ec2.errors import (
 )
 from muster.integrations.ec2.interruptions import Interruptions, spared
 from muster.integrations.ec2.launch_templates import Content, LaunchTemplates
-from muster.integrations.ec2.machines import launched_machines
 from muster.integrations.ec2.placement import Placements
 from muster.integrations.ec2.sizes import Fit, Sizes
 from muster.integrations.ec2.tables import EC2, TEMPLATE, Ec2Settings, Ec2Spec

@@ -17,8 +17,8 @@ import httpx
 
 from muster.domain.errors import Forbidden, InvalidRequest, NotYet, Unproven
 from muster.integrations.github.credentials import signing
+from muster.integrations.github.requests import repository
 from muster.integrations.github.trust import Confinement, Trust, Workload, confined
-from muster.integrations.github.workflow import repository
 from muster.ports.clock import Clock
 
 logger = logging.getLogger(__name__)

@@ -25,9 +25,7 @@ class GitHubActions(Integration):
         return (TEMPLATE,)
 
     def request_tables(self) -> Sequence["RequestTable[Any]"]:
-        from muster.integrations.github.job_request import JOB
-        from muster.integrations.github.scale_set_request import SET_RUNNER
-        from muster.integrations.github.workflow import WORKFLOW
+        from muster.integrations.github.requests import JOB, SET_RUNNER, WORKFLOW
 
         return (WORKFLOW, JOB, SET_RUNNER)
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from muster.domain.backoff import backoff
 from muster.domain.ids import AssignmentId
-from muster.domain.job_causes import Unserved
-from muster.domain.jobs import Job
+from muster.domain.jobs import Job, Unserved
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation, Status

@@ -8,8 +8,7 @@ import msgspec
 
 from muster.domain.errors import InvalidRequest
 from muster.domain.jobs import JobResult, JobSighting, JobState, job_id
-from muster.integrations.github.runners import assignment_of
-from muster.integrations.github.workflow_job import WorkflowJob
+from muster.integrations.github.runners import WorkflowJob, assignment_of
 
 SOURCE = "github"
 AHEAD_MOST = 300.0

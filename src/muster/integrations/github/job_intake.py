@@ -19,14 +19,13 @@ from muster.domain.errors import (
     Throttled,
 )
 from muster.domain.ids import OperationId
-from muster.domain.job_causes import Unserved
-from muster.domain.jobs import Job, JobSighting, JobState, served, unserved
+from muster.domain.jobs import Job, JobSighting, JobState, Unserved, served, unserved
 from muster.domain.requests import ProvisionRequest
 from muster.domain.run_decisions import RESERVED
 from muster.domain.template import UsageClass
 from muster.integrations.github.job_events import SOURCE
 from muster.integrations.github.job_labels import Choice, NoChoice, choose, offers
-from muster.integrations.github.job_request import JOB, QueuedJob
+from muster.integrations.github.requests import JOB, QueuedJob
 from muster.integrations.github.reruns import follows_interruption
 from muster.ports.duties import DutyContext
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from muster.domain.errors import NotFound, ProviderError, Refused
 from muster.domain.ids import AssignmentId, JobId, OperationId
-from muster.domain.job_causes import Unserved
 from muster.domain.job_figures import SourceCounts
-from muster.domain.jobs import Job, JobState
+from muster.domain.jobs import Job, JobState, Unserved
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation, Status
@@ -24,7 +23,7 @@ from muster.integrations.github.job_decisions import Serve, Taken, decide
 from muster.integrations.github.job_events import SOURCE
 from muster.integrations.github.job_intake import JobIntake
 from muster.integrations.github.job_lookup import JobLookup
-from muster.integrations.github.job_request import JOB, QueuedJob
+from muster.integrations.github.requests import JOB, QueuedJob
 from muster.integrations.github.runners import RunnerRegistry, Scope, runner_name, scope_of
 from muster.integrations.github.tables import TEMPLATE
 from muster.ports.duties import DutyContext

@@ -25,14 +25,13 @@ from muster.integrations.github.reruns import Reruns
 from muster.integrations.github.runtime import DOWNLOAD, GitHubRuntime, RunnerPackage
 from muster.integrations.github.scale_sets import ScaleSets
 from muster.integrations.github.set_directory import SetDirectory
-from muster.integrations.github.set_listeners import SetListeners
+from muster.integrations.github.set_listener import SetListeners
 from muster.integrations.github.tables import GitHubConfig
 from muster.integrations.github.trust import Trust
 from muster.integrations.github.webhooks import GitHubHook
 from muster.integrations.github.workflows import WorkflowKeeper
 from muster.ports.clock import Clock
-from muster.ports.duties import Duty, DutyContext
-from muster.ports.hooks import Hook
+from muster.ports.duties import Duty, DutyContext, Hook
 from muster.ports.wakeups import JOBS
 
 PUBLIC = "https://github.com"

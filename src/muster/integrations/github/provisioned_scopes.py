@@ -11,10 +11,9 @@ from muster.domain.errors import NotFound
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Template
-from muster.integrations.github.job_request import JOB
+from muster.integrations.github.requests import JOB, WORKFLOW
 from muster.integrations.github.runners import Scope, scope_of
 from muster.integrations.github.tables import TEMPLATE
-from muster.integrations.github.workflow import WORKFLOW
 from muster.ports.duties import DutyContext
 from muster.ports.store import Cursor
 

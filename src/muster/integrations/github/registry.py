@@ -9,8 +9,7 @@ from muster.domain.errors import Refused, Uncertain
 from muster.domain.reasons import Reason
 from muster.integrations.github.api import GitHubApi
 from muster.integrations.github.responses import Answer, unreadable
-from muster.integrations.github.runners import Job, Runner, RunStatus, Scope, WorkflowRun
-from muster.integrations.github.workflow_job import WorkflowJob
+from muster.integrations.github.runners import Job, Runner, RunStatus, Scope, WorkflowJob, WorkflowRun
 from muster.ports.clock import Clock
 from muster.single_flight import SingleFlight
 

@@ -8,8 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from muster.domain.jobs import Job
-from muster.integrations.github.runners import RunStatus, WorkflowRun
-from muster.integrations.github.workflow_job import WorkflowJob
+from muster.integrations.github.runners import RunStatus, WorkflowJob, WorkflowRun
 
 FAILED = ("failure", "timed_out")
 

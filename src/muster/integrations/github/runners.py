@@ -7,16 +7,17 @@ won't help) or Uncertain (unknown; everything here may be repeated).
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
+
+import msgspec
 
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
 from muster.domain.ids import AssignmentId
 from muster.domain.template import RESOURCE_CLASSES
-from muster.integrations.github.job_request import QueuedJob
-from muster.integrations.github.workflow import ACCOUNT_MAX, OWNER, Workflow, label, repository
-from muster.integrations.github.workflow_job import WorkflowJob
+from muster.integrations.github.requests import ACCOUNT_MAX, OWNER, QueuedJob, Workflow, label, repository
 
 LABELS_MOST = 20
 RERUNS_MOST = 50
@@ -25,6 +26,22 @@ _ACCOUNT = re.compile(OWNER)
 _PREFIX = "muster"
 ENTERPRISES = "enterprises"
 """With which the name of an enterprise begins where a scope is named, as in its URL."""
+
+
+class WorkflowJob(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    run_id: int
+    status: str
+    name: str = ""
+    run_attempt: int | None = None
+    workflow_name: str | None = None
+    conclusion: str | None = None
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    labels: tuple[str, ...] = ()
+    runner_id: int | None = None
+    runner_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,12 +15,10 @@ from muster.domain.errors import InvalidRequest, Uncertain
 from muster.domain.node import Node
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, TemplateSpec
-from muster.integrations.github.job_request import JOB
+from muster.integrations.github.requests import JOB, SET_RUNNER, WORKFLOW, label
 from muster.integrations.github.runners import RunnerRegistry, RunnerSpec, Scope, runner_name, scope_of
-from muster.integrations.github.scale_set_request import SET_RUNNER
 from muster.integrations.github.set_directory import SetDirectory, spec_of
 from muster.integrations.github.tables import TEMPLATE, check_sharing
-from muster.integrations.github.workflow import WORKFLOW, label
 from muster.ports.runtime import Kit, NodeRuntime
 
 USER = "runner"

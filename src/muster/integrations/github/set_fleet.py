@@ -18,8 +18,8 @@ from muster.domain.operation import Kind, Operation, Status
 from muster.domain.requests import ProvisionRequest, ReleaseRequest
 from muster.domain.run_decisions import RESERVED
 from muster.domain.template import Template
+from muster.integrations.github.requests import SET_RUNNER, SetRunnerRequest, key_of, run_of
 from muster.integrations.github.runners import runner_name
-from muster.integrations.github.scale_set_request import SET_RUNNER, SetRunnerRequest, key_of, run_of
 from muster.integrations.github.set_scaling import Room, SetRunnerState, Stage
 from muster.integrations.github.tables import TEMPLATE
 from muster.ports.duties import DutyContext

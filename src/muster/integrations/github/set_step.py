@@ -7,8 +7,9 @@ statistics of the whole set. Runners are asked for by number, so none comes twic
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
-from muster.domain.errors import Conflict
+from muster.domain.errors import Conflict, MusterError
 from muster.domain.jobs import placed
 from muster.domain.template import Template
 from muster.integrations.github.actions_service import Gone, RunnerBusy
@@ -25,16 +26,31 @@ from muster.integrations.github.set_directory import SetDirectory
 from muster.integrations.github.set_fleet import Fleet, SetFleet
 from muster.integrations.github.set_heard import Heard, entries_of
 from muster.integrations.github.set_jobs import believable, sightings
-from muster.integrations.github.set_lease import SetLease
 from muster.integrations.github.set_report import LISTENING, SetReport
 from muster.integrations.github.set_scaling import Bounds, Plan, SetRunnerState, capacity, plan
 from muster.integrations.github.tables import TEMPLATE
-from muster.ports.duties import DutyContext
+from muster.ports.duties import DutyContext, Held
 
 logger = logging.getLogger(__name__)
 
 OFFERS_EVERY = 30.0
 """Seconds between two looks for offered jobs (GHES) whose message never came."""
+
+
+class LeaseOver(MusterError):
+    """Another replica may listen to the set by now: do nothing more."""
+
+
+@dataclass(slots=True)
+class SetLease:
+    """The lease of a scale set's listener: who acts must hold it."""
+
+    held: Held = lambda: True
+
+    def check(self) -> None:
+        """Raise LeaseOver if the lease is over, as after a pause of this process."""
+        if not self.held():
+            raise LeaseOver("the lease of this scale set is over")
 
 
 class SetStep:

@@ -10,9 +10,9 @@ from muster.domain import checks
 from muster.domain.access import Role
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import Reuse, TemplateSpec
+from muster.integrations.github.requests import repository
 from muster.integrations.github.runners import RERUNS_MOST, RunnerSpec, Scope
 from muster.integrations.github.trust import REPOSITORY_ID_MOST, Trust
-from muster.integrations.github.workflow import repository
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 

@@ -13,7 +13,7 @@ from muster.domain.access import Role
 from muster.domain.errors import Forbidden, InvalidRequest
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import RESOURCE_CLASSES, TemplateSpec
-from muster.integrations.github.workflow import WORKFLOW, run_name
+from muster.integrations.github.requests import WORKFLOW, run_name
 
 REPOSITORY_ID_MOST = 1 << 62
 _EVENT = re.compile(r"[a-z][a-z0-9_]*")

@@ -10,9 +10,9 @@ from muster.domain.errors import InvalidRequest
 from muster.domain.jobs import JobState
 from muster.integrations.github.job_events import is_signed, read_event, sighting, state_of
 from muster.integrations.github.job_intake import JobIntake, is_stale
-from muster.integrations.github.workflow import repository as checked_repository
+from muster.integrations.github.requests import repository as checked_repository
 from muster.ports.clock import Clock
-from muster.ports.hooks import Delivery, HookAnswer
+from muster.ports.duties import Delivery, HookAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ MALFORMED, UNSIGNED, NOT_ALLOWED = 400, 401, 403
 
 
 class GitHubHook:
-    """Implements muster.ports.hooks.Hook."""
+    """Implements muster.ports.duties.Hook."""
 
     def __init__(self, intake: JobIntake, clock: Clock, *, secret: str, installation_id: str) -> None:
         self._intake = intake

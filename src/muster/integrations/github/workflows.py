@@ -17,8 +17,8 @@ from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest, ReleaseRequest
 from muster.domain.run_decisions import RERUN, RESERVED
 from muster.integrations.github.provisioned_scopes import ProvisionedScopes
+from muster.integrations.github.requests import WORKFLOW, Workflow, run_name
 from muster.integrations.github.runners import WorkflowRun, Workflows
-from muster.integrations.github.workflow import WORKFLOW, Workflow, run_name
 from muster.ports.duties import DutyContext
 from muster.ports.paging import every_node, provisions
 

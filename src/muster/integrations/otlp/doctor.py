@@ -6,7 +6,7 @@ import httpx
 
 from muster.domain.errors import MusterError
 from muster.integration import Check, Level, Machine
-from muster.integrations.otlp.encoding import encode
+from muster.integrations.otlp.spans import encode
 from muster.integrations.otlp.tables import OTLP, OtlpConfig, headers
 
 ADVICE = "start the collector, or correct endpoint and headers_file under [otlp]: see docs/tracing.md"

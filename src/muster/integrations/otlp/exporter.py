@@ -22,8 +22,7 @@ from muster.domain.launch import Launch
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.integrations.otlp import spans
-from muster.integrations.otlp.encoding import encode
-from muster.integrations.otlp.spans import Attribute, Span
+from muster.integrations.otlp.spans import Attribute, Span, encode
 from muster.outgoing import NoAnswer, Outgoing
 from muster.ports.clock import Clock
 from muster.ports.commits import Record, Written

@@ -1,4 +1,4 @@
-"""Make spans from committed records. Pure: the caller brings the operation, and the marks of a boot.
+"""Make spans from committed records, and write them as the JSON of OTLP. Pure: the caller brings the records.
 
 A span is made from a record, when what it tells of has ended. So nothing is kept open meanwhile, and a
 replica that takes over has nothing to continue. Arguments and environments of commands stay out: they may be
@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import partial
+from typing import Any
+
+import msgspec
 
 from muster.domain import traces
 from muster.domain.boot import Mark, spans
@@ -25,6 +28,8 @@ from muster.ports.commits import Written
 Attribute = str | int | float | bool
 _BOOT_ENDS = (Fact.BOOTED.value, Verb.FAIL.value)
 _NODE_NEWS = (Fact.ATTACHED.value, *_BOOT_ENDS)
+_ERROR = 2
+_MESSAGE_MOST = 1000
 
 
 class SpanKind(IntEnum):
@@ -219,3 +224,47 @@ def _part(
 
 def _said(**given: Attribute | None) -> dict[str, Attribute]:
     return {f"muster.{name}": value for name, value in given.items() if value is not None}
+
+
+def encode(spans: Sequence[Span], *, resource: Mapping[str, Attribute], version: str) -> bytes:
+    """Return the body of one export request."""
+    scope = {"scope": {"name": "muster", "version": version}, "spans": [_span(each) for each in spans]}
+    whole = {"resource": {"attributes": _attributes(resource)}, "scopeSpans": [scope]}
+    return msgspec.json.encode({"resourceSpans": [whole]})
+
+
+def _span(span: Span) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "traceId": span.context.trace_id,
+        "spanId": span.context.span_id,
+        "name": span.name,
+        "kind": int(span.kind),
+        "startTimeUnixNano": _nanoseconds(span.start),
+        "endTimeUnixNano": _nanoseconds(span.end),
+        "attributes": _attributes(span.attributes),
+    }
+    if span.parent:
+        said["parentSpanId"] = span.parent
+    if span.error:
+        said["status"] = {"code": _ERROR, "message": span.error[:_MESSAGE_MOST]}
+    return said
+
+
+def _nanoseconds(seconds: float) -> str:
+    return str(int(seconds * 1_000_000) * 1000)
+
+
+def _attributes(given: Mapping[str, Attribute]) -> list[dict[str, Any]]:
+    return [{"key": name, "value": _value(value)} for name, value in given.items()]
+
+
+def _value(value: Attribute) -> dict[str, Any]:
+    match value:
+        case bool():
+            return {"boolValue": value}
+        case int():
+            return {"intValue": str(value)}
+        case float():
+            return {"doubleValue": value}
+        case _:
+            return {"stringValue": value}

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster.cli.options import SettingsFile, Yes, find_settings_file
-from muster.cli.signatures import list_group, lists
+from muster.cli.options import SettingsFile, Yes, find_settings_file, list_group, lists
 
 if TYPE_CHECKING:
     from muster.config import Config

@@ -11,6 +11,7 @@ one are orphans, and are terminated when their host is back.
 
 import asyncio
 import hashlib
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,18 +19,18 @@ from typing import Any
 
 from muster.domain.errors import Refused, Throttled, TokenSpent, Uncertain
 from muster.domain.reasons import Reason
-from muster.domain.template import TemplateSpec
+from muster.domain.template import TemplateSpec, UsageClass
 from muster.domain.text import counted
 from muster.integrations.ssh import bundle, session
 from muster.integrations.ssh.hosts import Hosts, RemoteHost
-from muster.integrations.ssh.machines import machine
 from muster.integrations.ssh.tables import TEMPLATE, Place
-from muster.ports.provider import LaunchAnswer, LaunchRequest
+from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
 
 WITHIN = 26.0
 """Seconds for a host's share: its own limits are inside."""
 RETRY = 5.0
 REMEMBERED = 1000
+_ID = re.compile(r"(l-[0-9a-f]{24}\.(?:0|[1-9][0-9]{0,5}))@([a-z0-9-]{1,63})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,3 +265,47 @@ def _emptiest(names: Iterable[str], room: Mapping[str, int]) -> str:
 def ranked(token: str, names: Iterable[str]) -> list[str]:
     """Hosts in an order that depends on the token alone: all callers agree on the first one that is there."""
     return sorted(names, key=lambda name: hashlib.sha256(f"{token}\0{name}".encode()).hexdigest())
+
+
+def parted(machine_id: str) -> tuple[str, str] | None:
+    """Slot and host; None if it is no id of ours."""
+    match = _ID.fullmatch(machine_id)
+    return None if match is None else (match.group(1), match.group(2))
+
+
+def by_host(machine_ids: Iterable[str]) -> dict[str, list[str]]:
+    """The slots that are named, by host, each once."""
+    found: dict[str, list[str]] = {}
+    for slot, host in filter(None, map(parted, dict.fromkeys(machine_ids))):
+        found.setdefault(host, []).append(slot)
+    return found
+
+
+def machine(told: Mapping[str, Any], host: str, installation_id: str) -> Machine:
+    """Return what a host says of a slot, as a machine of the port. Its id is `<slot>@<host>`."""
+    why = told["why"]
+    return Machine(
+        id=f"{told['id']}@{host}",
+        installation_id=installation_id,
+        token=told["token"],
+        instance_type=told["type"],
+        usage_class=UsageClass(told["usage"]),
+        state=MachineState(told["state"]),
+        why=f"{why} ({host})" if why else "",
+    )
+
+
+def uncertain(slots: Sequence[str], host: str, installation_id: str, why: str) -> list[Machine]:
+    """Machines of a host that can't be asked."""
+    return [
+        Machine(
+            id=f"{slot}@{host}",
+            installation_id=installation_id,
+            token="",
+            instance_type="",
+            usage_class=UsageClass.ON_DEMAND,
+            state=MachineState.UNKNOWN,
+            why=why,
+        )
+        for slot in slots
+    ]

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 import muster.agent
 from muster.domain import deadlines
 from muster.integration import Parts, Site
-from muster.integrations.ssh.hosts import Hosts, RemoteHost
+from muster.integrations.ssh.hosts import Hosts, RemoteHost, Tunnel
 from muster.integrations.ssh.inventory import Inventory
 from muster.integrations.ssh.provider import SshProvider, SshVerifier
-from muster.integrations.ssh.tunnels import Tunnel
 
 logger = logging.getLogger(__name__)
 

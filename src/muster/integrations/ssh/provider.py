@@ -16,8 +16,7 @@ from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
 from muster.integrations.ssh import session
 from muster.integrations.ssh.hosts import Hosts, RemoteHost
-from muster.integrations.ssh.launcher import Launcher
-from muster.integrations.ssh.machines import by_host, machine, parted, uncertain
+from muster.integrations.ssh.launcher import Launcher, by_host, machine, parted, uncertain
 from muster.ports.identity import Identity
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
 

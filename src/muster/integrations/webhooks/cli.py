@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.options import SettingsFile, find_settings_file
-from muster.cli.signatures import list_group, lists
+from muster.cli.options import SettingsFile, find_settings_file, list_group, lists
 from muster.domain.text import counted
 
 if TYPE_CHECKING:

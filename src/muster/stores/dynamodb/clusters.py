@@ -17,9 +17,8 @@ from muster.ports.store import Cursor, Page
 from muster.stores import cursors
 from muster.stores.dynamodb import guards, keys
 from muster.stores.dynamodb.feed import Feed
-from muster.stores.dynamodb.listings import newest
 from muster.stores.dynamodb.operations import Operations
-from muster.stores.dynamodb.table import Again, Table
+from muster.stores.dynamodb.table import Again, Table, newest
 from muster.stores.dynamodb.values import Item, Value, moment, record, restored, text
 from muster.stores.dynamodb.writes import ABSENT, Write, conflict, version_conflict
 

@@ -19,9 +19,8 @@ from muster.ports.commands import Kept
 from muster.ports.store import Cursor, Page
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
-from muster.stores.dynamodb.listings import newest
 from muster.stores.dynamodb.nodes import Nodes
-from muster.stores.dynamodb.table import Again, Table
+from muster.stores.dynamodb.table import Again, Table, newest
 from muster.stores.dynamodb.values import Item, Value, moment, record, restored, text, whole
 from muster.stores.dynamodb.writes import ABSENT, Write, version_conflict
 from muster.stores.records import command_written_at

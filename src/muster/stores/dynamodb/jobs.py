@@ -12,8 +12,7 @@ from muster.ports.store import Cursor, Page
 from muster.stores import cursors
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
-from muster.stores.dynamodb.listings import newest
-from muster.stores.dynamodb.table import Again, Table, gather_bounded
+from muster.stores.dynamodb.table import Again, Table, gather_bounded, newest
 from muster.stores.dynamodb.values import Item, Key, moment, number, record, restored, text
 from muster.stores.dynamodb.writes import ABSENT, Write, version_conflict
 from muster.stores.records import version_conflict as moved

@@ -28,9 +28,8 @@ from muster.ports.store import AHEAD_MOST, Cursor, Holdings, NodeView, Operation
 from muster.stores.cursors import age
 from muster.stores.dynamodb import failures, guards, keys
 from muster.stores.dynamodb.feed import Feed
-from muster.stores.dynamodb.listings import newest
 from muster.stores.dynamodb.operation_items import fields, known, known_of, new, operation
-from muster.stores.dynamodb.table import TRIES, Again, Table
+from muster.stores.dynamodb.table import TRIES, Again, Table, newest
 from muster.stores.dynamodb.values import (
     Item,
     Key,

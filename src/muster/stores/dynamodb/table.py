@@ -7,14 +7,18 @@ left undone. In expressions, `#name` is an attribute and `:name` one of the give
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, ParamSpec, TypeVar
 
 from muster.domain.backoff import backoff, spread
 from muster.domain.errors import NotFound, StoreUnavailable
 from muster.ports.clock import Clock
 from muster.ports.ids import Ids
+from muster.ports.store import Cursor, Page
+from muster.stores import cursors
+from muster.stores.cursors import R
 from muster.stores.dynamodb.aws_client import AwsClient, Refused
-from muster.stores.dynamodb.values import Item, Key, Value, attribute, decoded, named
+from muster.stores.dynamodb.values import Item, Key, Value, attribute, decoded, moment, named
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -286,3 +290,39 @@ async def gather_bounded(work: Sequence[Callable[[], Awaitable[T]]], *, at_once:
             return await each()
 
     return list(await asyncio.gather(*(one(each) for each in work)))
+
+
+async def newest(
+    table: Table,
+    partitions: Sequence[str],
+    read: Callable[[Item], R | None],
+    *,
+    kind: str,
+    index: str = "listed",
+    after: Cursor | None,
+    limit: int,
+) -> Page[R]:
+    """Return a page of the list `kind`, newest first. `read` makes a record of an item, or None.
+
+    An index may lag behind its items. So a record is judged by what its item says, not by where it was found.
+    """
+    before = None if after is None else moment(*cursors.decode(kind, after, float, str))
+    walks = [table.walk(each, index=index, high=before, forward=False, page=limit + 2) for each in partitions]
+    parts = await asyncio.gather(*(_older(walk, read, before, limit + 1) for walk in walks))
+    # While an index moves, it may name a record under its old state and its new one.
+    by_id = {record.id: record for part in parts for record in part}
+    return cursors.page(sorted(by_id.values(), key=cursors.age, reverse=True), limit, kind)
+
+
+async def _older(
+    walk: AsyncGenerator[Item, None], read: Callable[[Item], R | None], before: str | None, most: int
+) -> list[R]:
+    found: list[R] = []
+    async with aclosing(walk) as items:
+        async for item in items:
+            record = read(item)
+            if record is not None and (before is None or moment(*cursors.age(record)) < before):
+                found.append(record)
+            if len(found) == most:
+                break
+    return found
