@@ -16,7 +16,6 @@ REMEMBERED_MOST = 50_000
 SERIES_MOST = 1000
 """Names of jobs come from outside: further ones are counted together."""
 MANY = "(many)"
-STARTED = (*SECONDS, 1800.0, 3600.0)
 EXECUTED = (1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0, 21600.0)
 _KEPT = ("repository", "name", "event", "queue", "template", "queued_at", "assigned_at", "started_at", "warm")
 
@@ -28,11 +27,11 @@ class JobMetrics:
         self.placed = Counter("muster_jobs_placed_total", "Jobs on nodes from the pool or new.")
         self.interrupted = Counter("muster_jobs_interrupted_total", "Jobs whose machine was lost.")
         self.reruns = Counter("muster_job_reruns_total", "Runs whose failed jobs were asked for again.")
-        self.waited = Histogram("muster_job_wait_seconds", "From queued to running.", STARTED)
+        self.waited = Histogram("muster_job_wait_seconds", "From queued to running.", SECONDS)
         self.gha_started = Counter("gha_started_jobs_total", "Jobs that started, by job.")
         self.gha_completed = Counter("gha_completed_jobs_total", "Jobs that completed, by job and result.")
         self.gha_startup = Histogram(
-            "gha_job_startup_duration_seconds", "From assigned (or queued) to running.", STARTED
+            "gha_job_startup_duration_seconds", "From assigned (or queued) to running.", SECONDS
         )
         self.gha_execution = Histogram(
             "gha_job_execution_duration_seconds", "From running to done.", EXECUTED

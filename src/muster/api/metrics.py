@@ -37,6 +37,7 @@ class Metrics:
         self.ended = Counter("muster_operations_ended_total", "Operations that ended, by kind and status.")
         self.orphans = Counter("muster_orphans_total", "Machines without a record that were found.")
         self.launches = Histogram("muster_launch_seconds", "From a launch's call to its answer.", SECONDS)
+        self.orphans.add(0)  # a rate sees no first orphan without a series before it
         self.boots = Histogram("muster_boot_seconds", "From a node's creation to booted.", SECONDS)
         self.attaches = Histogram("muster_attach_seconds", "From claimed or booted to attached.", SECONDS)
         self.ready = Histogram("muster_ready_seconds", "From a provision's request to its commit.", SECONDS)

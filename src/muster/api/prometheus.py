@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
 Labels = Mapping[str, str]
-SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 MILLISECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 
@@ -64,7 +64,7 @@ def _head(name: str, description: str, kind: str) -> Iterator[str]:
 
 def _line(name: str, labels: Labels, value: float) -> str:
     shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-    return f"{name}{{{shown}}} {value:g}" if shown else f"{name} {value:.17g}"
+    return f"{name}{{{shown}}} {value:.16g}" if shown else f"{name} {value:.16g}"
 
 
 def _escaped(text: str) -> str:

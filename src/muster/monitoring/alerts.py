@@ -1,6 +1,7 @@
 """Each alert once: when it fires, what it means and what to do.
 
-A rule warns before users notice, or says that they do. What needs no act has no alert.
+A rule warns before users notice, or says that they do. What needs no act has no alert. Every server of a
+shared store tells the same gauges, so a rule takes the highest value of each instead of their sum.
 """
 
 import json
@@ -82,7 +83,7 @@ ALERTS = (
     ),
     Alert(
         name="MusterMachinesResist",
-        expression="muster_nodes_needing_attention > 0",
+        expression="max(muster_nodes_needing_attention) > 0",
         severity=Severity.PAGE,
         summary="{{ $value }} machines can't be ended.",
         cause="The provider refuses to terminate machines, or doesn't confirm it. They may cost money.",
@@ -94,7 +95,7 @@ ALERTS = (
     ),
     Alert(
         name="MusterOrphans",
-        expression="increase(muster_orphans_total[1h]) > 0",
+        expression="sum(increase(muster_orphans_total[1h])) > 0",
         lasting="0m",
         summary="Muster found {{ $value | humanize }} machines without a record in an hour, and ended them.",
         cause="A launch made machines after its time, or a record was lost with a restored backup.",
@@ -121,7 +122,7 @@ ALERTS = (
     ),
     Alert(
         name="MusterQueueOld",
-        expression="muster_queue_oldest_seconds > 600",
+        expression="max(muster_queue_oldest_seconds) > 600",
         summary="An operation waits for room for {{ $value | humanizeDuration }}.",
         cause="Caps are reached, everything is paused, or nodes are not given back.",
         steps=(
@@ -132,7 +133,7 @@ ALERTS = (
     ),
     Alert(
         name="MusterCapNear",
-        expression='sum(muster_nodes{state!="terminated"}) / scalar(muster_nodes_max) > 0.9',
+        expression="sum(max by (template, state) (muster_nodes)) / max(muster_nodes_max) > 0.9",
         lasting="30m",
         summary="{{ $value | humanizePercentage }} of the installation's cap is used.",
         cause="More nodes are wanted than planned, or runs don't give their nodes back.",
@@ -143,7 +144,7 @@ ALERTS = (
     ),
     Alert(
         name="MusterNodesSilent",
-        expression="muster_nodes_stale > 0 and muster_nodes_stale / sum(muster_nodes_health) > 0.1",
+        expression="max(muster_nodes_stale) / sum(max by (health) (muster_nodes_health)) > 0.1",
         severity=Severity.PAGE,
         summary="{{ $value | humanizePercentage }} of the nodes are silent.",
         cause="The network between nodes and server is broken, or a host has failed.",
@@ -179,7 +180,7 @@ ALERTS = (
     ),
     Alert(
         name="MusterWebhooksUndelivered",
-        expression="sum by (webhook) (muster_webhook_undelivered) > 0",
+        expression="sum by (webhook) (max by (webhook, state) (muster_webhook_undelivered)) > 0",
         lasting="15m",
         summary="{{ $value }} messages of the webhook {{ $labels.webhook }} were not delivered.",
         cause="The receiver is away, refuses messages, or redirects them.",
@@ -192,7 +193,7 @@ ALERTS = (
     ),
     Alert(
         name="MusterJobsUnserved",
-        expression="sum(muster_jobs_unserved) > 0",
+        expression="sum(max by (cause) (muster_jobs_unserved)) > 0",
         lasting="10m",
         summary="{{ $value }} CI jobs wait and are not served.",
         cause="No template fits their labels, a cap is reached, or runners can't register.",

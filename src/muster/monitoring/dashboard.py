@@ -31,27 +31,35 @@ def _rate(metric: str, by: str) -> str:
     return f"sum by ({by}) (rate({metric}[$__rate_interval]))"
 
 
+def _shared(metric: str, label: str) -> tuple[str, str]:
+    """Return a gauge that every server of a shared store tells alike."""
+    return f"max by ({label}) ({metric})", f"{{{{{label}}}}}"
+
+
+NODES = "max by (template, state) (muster_nodes)"
+FAILURES = "max by (cause, template, revision) (muster_failures_hour)"
+CAP = ("max(muster_nodes_max)", "cap")
 PROVIDER_CALLS = _rate("muster_provider_seconds_bucket", "le, provider")
 ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "Now",
         (
-            Panel(title="Verdict", queries=(("muster_verdict", "{{code}}"),), kind="stat", width=6),
+            Panel(title="Verdict", queries=(_shared("muster_verdict", "code"),), kind="stat", width=6),
             Panel(
                 title="Nodes in use",
-                queries=(('sum(muster_nodes{state!="terminated"})', "used"), ("muster_nodes_max", "cap")),
+                queries=((f"sum({NODES})", "used"), CAP),
                 kind="stat",
                 width=6,
             ),
             Panel(
                 title="Operations that wait for room",
-                queries=(("muster_queue_length", "waiting"),),
+                queries=(("max(muster_queue_length)", "waiting"),),
                 kind="stat",
                 width=6,
             ),
             Panel(
                 title="Machines that can't be ended",
-                queries=(("muster_nodes_needing_attention", "machines"),),
+                queries=(("max(muster_nodes_needing_attention)", "machines"),),
                 kind="stat",
                 width=6,
             ),
@@ -62,13 +70,13 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 title="Nodes by state",
-                queries=(("sum by (state) (muster_nodes)", "{{state}}"), ("muster_nodes_max", "cap")),
+                queries=((f"sum by (state) ({NODES})", "{{state}}"), CAP),
                 width=12,
                 stacked=True,
             ),
             Panel(
                 title="Nodes by template",
-                queries=(("sum by (template) (muster_nodes)", "{{template}}"),),
+                queries=((f"sum by (template) ({NODES})", "{{template}}"),),
                 width=12,
                 stacked=True,
             ),
@@ -77,8 +85,8 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 queries=((_rate("muster_nodes_handed_over_total", "source"), "{{source}}"),),
                 unit="ops",
             ),
-            Panel(title="Health of nodes", queries=(("muster_nodes_health", "{{health}}"),), stacked=True),
-            Panel(title="Why operations wait", queries=(("muster_waiting", "{{reason}}"),), stacked=True),
+            Panel(title="Health of nodes", queries=(_shared("muster_nodes_health", "health"),), stacked=True),
+            Panel(title="Why operations wait", queries=(_shared("muster_waiting", "reason"),), stacked=True),
         ),
     ),
     (
@@ -106,7 +114,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 title="Failures of the last hour",
-                queries=(("sum by (cause, template) (muster_failures_hour)", "{{template}} {{cause}}"),),
+                queries=((f"sum by (cause, template) ({FAILURES})", "{{template}} {{cause}}"),),
             ),
             Panel(
                 title="Provider errors per second",
@@ -120,9 +128,9 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "CI jobs",
         (
-            Panel(title="Jobs", queries=(("sum by (state) (muster_jobs)", "{{state}}"),), stacked=True),
+            Panel(title="Jobs", queries=(_shared("muster_jobs", "state"),), stacked=True),
             Panel(title="Queued to running", queries=_quantiles("muster_job_wait_seconds"), unit="s"),
-            Panel(title="Jobs that are not served", queries=(("muster_jobs_unserved", "{{cause}}"),)),
+            Panel(title="Jobs that are not served", queries=(_shared("muster_jobs_unserved", "cause"),)),
         ),
     ),
     (
@@ -130,7 +138,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 title="Seconds since each duty began",
-                queries=(("muster_duty_age_seconds", "{{duty}}"),),
+                queries=(_shared("muster_duty_age_seconds", "duty"),),
                 unit="s",
             ),
             Panel(
