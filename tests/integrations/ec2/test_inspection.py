@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from muster.integrations.ec2 import policies
 from muster.integrations.ec2.inspection import QUOTAS, AwsCheck, Inspection
 from muster.integrations.ec2.provider import Ec2Provider
 from muster.testing.provider_contract import ids, listed
+from tests.aws_calls import named
 from tests.integrations.ec2.region import SUBNETS, Region, spec, template, wanting
 
 
@@ -198,7 +200,10 @@ async def test_the_policy_allows_every_action_that_is_ever_used(
     await provider.console(ids(answer)[0], lines=3)
     await provider.terminate(ids(answer))
     used = {action for _, action in fake.calls} - {"GetCallerIdentity"}  # which needs no right
-    assert used <= allowed(policies.for_server([template()], installation_id="inst-1", region="eu-west-1"))
+    rights = allowed(policies.for_server([template()], installation_id="inst-1", region="eu-west-1"))
+    assert used <= rights
+    implied = {"CreateTags", "CreateServiceLinkedRole"}  # AWS asks for these while it makes a fleet
+    assert rights - implied == named(Path(policies.__file__).parent, "ec2", "service-quotas")
 
 
 def test_what_a_spot_launch_makes_beside_machines_may_be_made() -> None:
