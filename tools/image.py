@@ -15,7 +15,7 @@ from tools.environment import ROOT
 from tools.environment import settings as index
 from tools.progress import run
 
-EXTRAS = ("aws", "github", "postgres")
+EXTRAS = ("aws", "github", "oidc", "postgres")
 CONTAINERFILE = ROOT / "deploy" / "Containerfile"
 UV = Path(sys.executable).with_name("uv")
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
@@ -43,6 +43,14 @@ def gather(place: Path) -> int:
     )
 
 
+def building(engine: str, place: Path, *, base: str, tag: str) -> list[str]:
+    """Return the words after the engine's name. Podman's own format of images has no health checks."""
+    shape = ["--format", "docker"] if Path(engine).name == "podman" else []
+    given = [f"BASE={base}", f"EXTRAS={','.join(EXTRAS)}"]
+    arguments = [word for each in given for word in ("--build-arg", each)]
+    return ["build", *shape, "--file", str(CONTAINERFILE), *arguments, "--tag", tag, str(place)]
+
+
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.image", description=__doc__)
     parser.add_argument("--tag", default="localhost/muster:latest")
@@ -60,8 +68,8 @@ def main(argv: list[str]) -> int:
         failed = gather(place)
         if failed:
             return failed
-        asked = ["build", "--file", str(CONTAINERFILE), "--build-arg", f"BASE={given.base}"]
-        done = subprocess.run([given.engine, *asked, "--tag", given.tag, directory], check=False)  # noqa: S603
+        asked = building(given.engine, place, base=given.base, tag=given.tag)
+        done = subprocess.run([given.engine, *asked], check=False)  # noqa: S603
     if not done.returncode:
         print(f"built {given.tag}; try it: {given.engine} run --rm -p 8420:8420 {given.tag}")
     return done.returncode

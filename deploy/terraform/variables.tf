@@ -31,7 +31,7 @@ variable "port" {
 }
 
 variable "resource_classes" {
-  description = "One queue each; those of your [classes] too."
+  description = "One queue each, of all resource classes."
   type        = list(string)
   default     = ["small", "large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "12xlarge", "16xlarge"]
 }

@@ -12,6 +12,14 @@ from tools import image
 from tools.engines import getting
 from tools.engines.running import IMAGE, Engine
 
+MISSING = """
+import re, sys
+from importlib.metadata import distributions, requires
+there = {re.sub("[-_.]+", "-", each.name).lower() for each in distributions()}
+wanted = [each.partition(";") for each in requires("muster-compute")]
+named = [re.split(r"[^\\w-]", need)[0] for need, _, when in wanted if any(extra in when for extra in sys.argv[1:])]
+print(len(named), [each for each in named if each not in there])
+"""
 TAG = "localhost/muster-server:test"
 
 
@@ -26,10 +34,7 @@ def podman(shared: Callable[[str], Engine]) -> Engine:
 def built(podman: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
     place = tmp_path_factory.mktemp("image") / "context"
     assert image.gather(place) == 0
-    podman.command(
-        *("build", "--quiet", "--file", str(image.CONTAINERFILE), "--build-arg", f"BASE={IMAGE}"),
-        *("--isolation", "chroot", "--tag", TAG, str(place)),
-    )
+    podman.command(*image.building("podman", place, base=IMAGE, tag=TAG), "--isolation", "chroot")
     return TAG
 
 
@@ -70,6 +75,8 @@ def test_the_image_serves_read_only_without_rights_and_does_the_main_job(
     until(lambda: ready(url), "the server")
     muster = ("exec", name, "python3", "-m", "muster.cli")
     assert podman.command("exec", name, "id", "-u").strip() == "10001"
+    assert podman.command("healthcheck", "run", name).strip() in ("", "healthy")  # else it raises
+    assert podman.command("exec", name, "python3", "-c", MISSING, *image.EXTRAS).strip() == "6 []"
     said = podman.command(*muster, "run", "--count", "2", "--", "sh", "-c", "echo node $MUSTER_INDEX")
     assert "node 0" in said
     assert "node 1" in said

@@ -22,6 +22,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 {{- end }}
 
+{{- define "muster.inside" -}}
+http://{{ include "muster.name" . }}.{{ .Release.Namespace }}.svc:{{ .Values.service.port }}
+{{- end }}
+
 {{- define "muster.check" -}}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.storeSecret) -}}
 {{- fail "replicas > 1 needs storeSecret: SQLite has one server" -}}
