@@ -22,6 +22,7 @@ from muster.config import schema as schema_of_settings
 from muster.config.sources import ENVIRONMENT
 from muster.domain.template import RESOURCE_CLASSES
 from muster.stores.dynamodb import schema
+from muster.stores.dynamodb.candidates import queue_name
 from tools import image
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -139,12 +140,15 @@ def test_probes_ask_what_the_server_answers_where_it_listens() -> None:
 @with_helm
 def test_what_belongs_to_the_pods_finds_them_and_more_than_one_are_not_ended_together() -> None:
     made = {each["kind"]: each for each in rendered(*EVERYTHING)}
-    labels = made["StatefulSet"]["spec"]["template"]["metadata"]["labels"].items()
-    assert made["Service"]["spec"]["selector"].items() <= labels
-    for kind in ("PodDisruptionBudget", "StatefulSet"):
-        assert made[kind]["spec"]["selector"]["matchLabels"].items() <= labels
-    watched = made["ServiceMonitor"]["spec"]["selector"]["matchLabels"].items()
-    assert watched <= made["Service"]["metadata"]["labels"].items()
+    selector = {
+        "app.kubernetes.io/name": "muster",
+        "app.kubernetes.io/instance": "ci",
+    }  # no version changes it
+    assert made["Service"]["spec"]["selector"] == selector
+    for kind in ("PodDisruptionBudget", "StatefulSet", "ServiceMonitor"):
+        assert made[kind]["spec"]["selector"]["matchLabels"] == selector
+    for labels in (made["StatefulSet"]["spec"]["template"]["metadata"], made["Service"]["metadata"]):
+        assert selector.items() <= labels["labels"].items()
     assert made["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
     assert "PodDisruptionBudget" not in {each["kind"] for each in rendered()}
 
@@ -193,28 +197,110 @@ def test_the_image_has_all_extras_but_the_one_that_is_larger_than_the_rest() -> 
     assert sorted({*image.EXTRAS, "azure"}) == sorted(extras)
 
 
-def module() -> dict[str, Any]:
-    with (DEPLOY / "terraform" / "main.tf").open() as file:
-        found: dict[str, Any] = hcl2.load(file)
-    return found
+def plain(found: Any) -> Any:
+    """What a file of Terraform says, without the quotes and marks of the parser."""
+    if isinstance(found, dict):
+        return {plain(name): plain(each) for name, each in found.items() if name != "__is_block__"}
+    if isinstance(found, list):
+        return [plain(each) for each in found]
+    return found.strip('"') if isinstance(found, str) else found
 
 
-def test_the_module_makes_the_table_that_the_store_wants() -> None:
-    text = (DEPLOY / "terraform" / "main.tf").read_text()
-    wanted = schema.definition("muster")
-    for each in wanted["AttributeDefinitions"]:
-        assert f'"{each["AttributeName"]}"' in text
-    for index in wanted["GlobalSecondaryIndexes"]:
-        first, second = (key["AttributeName"] for key in index["KeySchema"])
-        assert f'{index["IndexName"]} = ["{first}", "{second}"]' in text.replace("  ", " ")
-    assert len(wanted["AttributeDefinitions"]) == text.split("toset([")[1].split("])")[0].count('"') // 2
-    assert module()
+@pytest.fixture(scope="module")
+def module() -> dict[str, dict[str, Any]]:
+    """The blocks of the module by their address, e.g. `var.name` and `aws_iam_role.server`."""
+    blocks: dict[str, dict[str, Any]] = {}
+    for file in sorted((DEPLOY / "terraform").glob("*.tf")):
+        read = plain(hcl2.loads(file.read_text()))
+        for kind, prefix in (("resource", ""), ("data", "data.")):
+            for block in read.get(kind, ()):
+                blocks |= {
+                    f"{prefix}{type_}.{name}": each
+                    for type_, named in block.items()
+                    for name, each in named.items()
+                }
+        for kind, prefix in (("variable", "var."), ("output", "output.")):
+            blocks |= {prefix + name: each for block in read.get(kind, ()) for name, each in block.items()}
+    return blocks
 
 
-def test_the_module_makes_a_queue_for_each_class() -> None:
-    with (DEPLOY / "terraform" / "variables.tf").open() as file:
-        text = file.read()
-    assert all(f'"{name}"' in text for name in RESOURCE_CLASSES)
+def test_all_that_the_module_names_is_there_and_each_variable_is_used(module: dict[str, Any]) -> None:
+    text = json.dumps([*module.values()])
+    named = set(re.findall(r"\b(?:data\.)?(?:var|aws_\w+)\.\w+", text))
+    assert named <= {*module}
+    assert {each for each in module if each.startswith("var.")} <= named
+
+
+def test_the_module_makes_the_table_that_the_store_wants(module: dict[str, Any]) -> None:
+    table = module["aws_dynamodb_table.store"]
+    dynamic = {kind: block for each in table["dynamic"] for kind, block in each.items()}
+    attributes, indexes = dynamic["attribute"], dynamic["global_secondary_index"]
+    (own,), (content,), (typed,) = (
+        table["local_secondary_index"],
+        indexes["content"],
+        attributes["content"],
+    )
+    assert (typed["name"], typed["type"]) == ("${attribute.value}", "S")
+    assert (content["name"], content["hash_key"], content["range_key"]) == (
+        "${global_secondary_index.key}",
+        "${global_secondary_index.value[0]}",
+        "${global_secondary_index.value[1]}",
+    )
+    made = {
+        "TableName": "muster" if table["name"] == "${var.name}" else table["name"],
+        "BillingMode": table["billing_mode"],
+        "AttributeDefinitions": [
+            {"AttributeName": each, "AttributeType": "S"}
+            for each in re.findall(r'"(\w+)"', attributes["for_each"])
+        ],
+        "KeySchema": keyed(table["hash_key"], table["range_key"]),
+        "LocalSecondaryIndexes": [index(own["name"], table["hash_key"], own["range_key"], own)],
+        "GlobalSecondaryIndexes": [
+            index(name, one, other, content) for name, (one, other) in indexes["for_each"].items()
+        ],
+    }
+    assert made == schema.definition("muster")
+    assert table["ttl"] == [{"attribute_name": schema.TTL["AttributeName"], "enabled": True}]
+
+
+def keyed(one: str, other: str) -> list[dict[str, str]]:
+    return [{"AttributeName": one, "KeyType": "HASH"}, {"AttributeName": other, "KeyType": "RANGE"}]
+
+
+def index(name: str, one: str, other: str, content: Mapping[str, str]) -> dict[str, Any]:
+    shown = {"ProjectionType": content["projection_type"]}
+    return {"IndexName": name, "KeySchema": keyed(one, other), "Projection": shown}
+
+
+def test_the_module_makes_a_queue_for_each_class(module: dict[str, Any]) -> None:
+    queue = module["aws_sqs_queue.candidates"]
+    assert queue["for_each"] == "${toset(var.resource_classes)}"
+    assert queue["name"] == queue_name("${var.name}", "${each.value}")
+    assert queue["message_retention_seconds"] == schema.KEPT_SECONDS
+    assert module["var.resource_classes"]["default"] == [*RESOURCE_CLASSES]
+
+
+def test_only_nodes_and_who_is_named_reach_the_servers_of_the_module(module: dict[str, Any]) -> None:
+    rules = [
+        (each.get("referenced_security_group_id"), each.get("cidr_ipv4"), each["from_port"], each["to_port"])
+        for name, each in module.items()
+        if name.startswith("aws_vpc_security_group_ingress_rule.")
+        and each["security_group_id"] == "${aws_security_group.server.id}"
+    ]
+    port = "${var.port}"
+    assert sorted(rules, key=str) == [
+        ("${aws_security_group.node.id}", None, port, port),
+        (None, "${each.value}", port, port),
+    ]
+    assert module["aws_vpc_security_group_ingress_rule.people"]["for_each"] == "${toset(var.allowed_cidrs)}"
+    assert module["var.allowed_cidrs"]["default"] == []
+
+
+def test_nodes_of_the_module_have_no_rights_and_no_open_port(module: dict[str, Any]) -> None:
+    given = [each["role"] for name, each in module.items() if name.startswith("aws_iam_role_policy")]
+    assert given == ["${aws_iam_role.server.id}"]
+    opened = [each["security_group_id"] for name, each in module.items() if "_ingress_rule." in name]
+    assert {*opened} == {"${aws_security_group.server.id}"}
 
 
 @pytest.mark.skipif(shutil.which("terraform") is None, reason="there is no terraform")

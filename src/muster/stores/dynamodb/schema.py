@@ -29,10 +29,10 @@ LOG_BYTES = 10 * GB
 """What DynamoDB lets one partition key of a table with a local index hold, index included."""
 TRIES = 120
 _INDEXES = {"listed": ("lp", "ls"), "scoped": ("sp", "ss"), "timed": ("tp", "ts")}
-_TTL = {"Enabled": True, "AttributeName": "expires"}
+TTL = {"Enabled": True, "AttributeName": "expires"}
 _BILLING = "PAY_PER_REQUEST"
 _USABLE = ("ACTIVE", "UPDATING")
-_KEPT_SECONDS = 4 * 24 * 3600
+KEPT_SECONDS = 4 * 24 * 3600
 """Seconds for which a queue keeps a hint that no claimer picked up."""
 
 
@@ -66,15 +66,15 @@ async def create(
             f"cannot make the store {name} with {shards} shards: it has {whole(installed, 'shards')}, and"
             " they stay; make a new one under another name"
         )
-    if await _ttl(aws) != _TTL["AttributeName"]:
-        await aws.dynamodb("update_time_to_live", TableName=name, TimeToLiveSpecification=_TTL)
+    if await _ttl(aws) != TTL["AttributeName"]:
+        await aws.dynamodb("update_time_to_live", TableName=name, TimeToLiveSpecification=TTL)
         made.append("time to live")
     if installed is None:
         await name_installation(aws, ids=ids, shards=shards or SHARDS)
         made.append("installation")
     for queue in (queue_name(name, each) for each in classes):
         if await _queue(aws, queue) is None:
-            attributes = {"MessageRetentionPeriod": str(_KEPT_SECONDS)}
+            attributes = {"MessageRetentionPeriod": str(KEPT_SECONDS)}
             await aws.sqs("create_queue", QueueName=queue, Attributes=attributes)
             made.append(f"queue {queue}")
     return made
@@ -94,7 +94,7 @@ async def check(aws: AwsClient, *, ids: Ids, clock: Clock) -> list[str]:
     if installed is None:
         return [f"table {name} is empty: `muster store create` makes a store of it"]
     wrong = [*_dearer(described), *crowded(described, shards=whole(installed, "shards"))]
-    if await _ttl(aws) != _TTL["AttributeName"]:
+    if await _ttl(aws) != TTL["AttributeName"]:
         wrong.append("time to live is not enabled on the attribute expires")
     wrong += [
         f"queue {queue} is missing" for queue in _queues(aws.location) if await _queue(aws, queue) is None
