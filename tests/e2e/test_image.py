@@ -17,7 +17,8 @@ import re, sys
 from importlib.metadata import distributions, requires
 there = {re.sub("[-_.]+", "-", each.name).lower() for each in distributions()}
 wanted = [each.partition(";") for each in requires("muster-compute")]
-named = [re.split(r"[^\\w-]", need)[0] for need, _, when in wanted if any(extra in when for extra in sys.argv[1:])]
+extras = re.compile("|".join(sys.argv[1:]))
+named = [re.split(r"[^\\w-]", need)[0] for need, _, when in wanted if extras.search(when)]
 print(len(named), [each for each in named if each not in there])
 """
 TAG = "localhost/muster-server:test"
