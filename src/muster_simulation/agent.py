@@ -273,14 +273,15 @@ class Agent:
         """What a replica does for the stream: as the API does, without HTTP."""
         node_id = await self._identified(plane, token)
 
-        def look() -> Coroutine[Any, Any, Desired]:
-            return plane.enrolment.desired(node_id)
+        async def look() -> Desired:
+            node_view = await plane.enrolment.recognise(token)
+            self._recognised(token, node_view.node.id)
+            return await plane.enrolment.desired_for(node_view)
 
         with plane.enrolment.streams.open(node_id) as stream:
 
-            async def over() -> bool:
-                silent = stream.silent
-                return silent and (not wire.open or await plane.enrolment.identify(token) != node_id)
+            def over() -> bool:
+                return stream.silent and not wire.open
 
             desired = await stream.first(look, meaning)
             while True:

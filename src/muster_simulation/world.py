@@ -18,7 +18,7 @@ from muster.plane import ControlPlane, Ports
 from muster.ports.commits import Written
 from muster.ports.store import Cursor
 from muster.stores.announcements import announcer
-from muster.stores.cache import SPEAKER, CachedStore
+from muster.stores.cache import CachedStore
 from muster.stores.sql import SqlStore, open_sqlite
 from muster_simulation.agent import Program
 from muster_simulation.bus import Bus
@@ -153,7 +153,6 @@ class World:
             bugs=self._store_faults.bugs,
         )
         self.judge = Judge(self.context, self.trace, self._stop)
-        self.judge.tokens.remembered = 0.0 if self._replica_count == 1 else SPEAKER
         self._store_faults.admitted = self.judge.tokens.admitted
         if plan.jobs is not None:
             self._jobs = JobSide(

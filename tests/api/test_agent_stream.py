@@ -21,6 +21,7 @@ from muster.domain.ids import NodeId
 from muster.domain.requests import ProvisionRequest
 from muster.enrolment import streams as node_streams
 from muster.enrolment.streams import Streams
+from muster.ports.store import NodeView
 from muster_simulation.cloud.provider import proof_of
 from tests.api.site import AGENT, Site
 from tests.api.test_agent_routes import _join, _joined, _machine
@@ -220,15 +221,15 @@ async def test_a_token_that_dies_while_its_first_line_is_read_is_refused(
     machine = await _machine(site)
     old = (await _join(site, machine)).json()["token"]
     enrolment = site.api.context.plane.enrolment
-    desired = enrolment.desired
+    desired = enrolment.desired_for
 
-    async def slow(node_id: NodeId) -> Desired:
-        found = await desired(node_id)
-        monkeypatch.setattr(enrolment, "desired", desired)
-        await enrolment.join(proof_of(machine), key="key-1", boot_id="boot-1")
+    async def slow(node_view: NodeView) -> Desired:
+        found = await desired(node_view)
+        monkeypatch.setattr(enrolment, "desired_for", desired)
+        assert (await _join(site, machine)).status_code == 200
         return found
 
-    monkeypatch.setattr(enrolment, "desired", slow)
+    monkeypatch.setattr(enrolment, "desired_for", slow)
     async with listening(site, old) as connection:
         assert (await connection.head()).startswith(b"HTTP/1.1 401")
     assert not len(site.api.context.streams)
@@ -243,14 +244,14 @@ async def test_a_line_that_was_read_when_its_stream_ended_is_not_sent(
         await connection.head()
         await connection.line()
         enrolment = site.api.context.plane.enrolment
-        desired = enrolment.desired
+        desired = enrolment.desired_for
 
-        async def late(node_id: NodeId) -> Desired:
-            found = await desired(node_id)
-            site.api.context.streams.end(node_id)
+        async def late(node_view: NodeView) -> Desired:
+            found = await desired(node_view)
+            site.api.context.streams.end(node_view.node.id)
             return found
 
-        monkeypatch.setattr(enrolment, "desired", late)
+        monkeypatch.setattr(enrolment, "desired_for", late)
         await site.client().send(calls.terminate(node_id))
         assert await connection.line() is None
 
@@ -261,12 +262,12 @@ async def test_a_request_that_is_cancelled_before_the_first_line_leaves_no_strea
     _, admitted = await _joined(site)
     reached = asyncio.Event()
 
-    async def never(node_id: NodeId) -> Desired:
+    async def never(node_view: NodeView) -> Desired:
         reached.set()
         await asyncio.Event().wait()
-        raise AssertionError(node_id)
+        raise AssertionError(node_view)
 
-    monkeypatch.setattr(site.api.context.plane.enrolment, "desired", never)
+    monkeypatch.setattr(site.api.context.plane.enrolment, "desired_for", never)
     asked = asyncio.create_task(_asked(site, admitted["token"], []))
     await reached.wait()
     assert len(site.api.context.streams) == 1

@@ -11,10 +11,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import psycopg
 import pytest
 
 from muster.client import calls
+from muster.domain.access import Role
 from muster.domain.settings import PRICED_LEASE, PRICED_RENEW_EVERY, Settings
+from muster.domain.template import Runtime, TemplateSpec
 from muster.wire.nodes import Node
 from muster.wire.operations import Operation
 from tests.e2e.fork_server import ForkServer
@@ -24,6 +27,7 @@ from tests.stores import emulator, postgres
 from tests.stores.wire import Wire
 
 pytestmark = pytest.mark.timeout(400)  # takeovers wait for leases: up to 72 s each on a busy machine
+AGENT = "/api/v1/agent"
 TAKEOVER = 20.0
 """Seconds from the death of a server until another drives what it led."""
 ENGINES = {"postgresql": postgres.empty, "dynamodb": emulator.address}
@@ -301,3 +305,45 @@ def test_a_replica_that_looks_for_process_nodes_elsewhere_is_refused(
         assert first.stop() == 0
     finally:
         replicas.close()
+
+
+def test_a_dead_token_counts_at_no_replica_though_every_notice_is_lost(
+    tmp_path: Path, fork_server: ForkServer
+) -> None:
+    address = postgres.empty()
+    with psycopg.connect(address, autocommit=True) as admin:
+        admin.execute(f"ALTER DATABASE {admin.info.dbname} SET search_path = public, pg_catalog".encode())
+        admin.execute("CREATE FUNCTION pg_notify(text, text) RETURNS void LANGUAGE sql AS ''")
+        admin.execute("LISTEN muster")
+        replicas = Replicas(tmp_path, fork_server, address, count=2).start()
+        try:
+            here, there = replicas.sites
+            spec = TemplateSpec(name="web", provider="external", runtime=Runtime.SERVICE)
+            here.client.send(calls.apply(spec))
+            secret = here.client.send(calls.make_token("apps", Role.ENROL, template="web")).secret
+            older = _enrolled(here, secret)
+            assert _heard(here, older) == _heard(there, older) == [200, 200]
+            newer = _enrolled(here, secret)
+            assert _heard(here, older) == _heard(there, older) == [401, 401]
+            assert _heard(here, newer) == _heard(there, newer) == [200, 200]
+        finally:
+            replicas.close()
+        assert not list(admin.notifies(timeout=0.1)), "else a notice told of the dead token"
+
+
+def _enrolled(site: Site, secret: str) -> str:
+    said = {"key": "drawn-at-random-1", "boot_id": "boot-1", "name": "web-1", "beat_seconds": 5}
+    answer = httpx.post(f"{site.url}{AGENT}/enrol", json=said, headers=_bearer(secret), trust_env=False)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["token"])
+
+
+def _heard(site: Site, token: str) -> list[int]:
+    """How a server answers a report, and a look at the desired state."""
+    with httpx.Client(base_url=site.url + AGENT, headers=_bearer(token), trust_env=False) as http:
+        looked = http.get("/desired", params={"known": -1, "timeout": 0})
+        return [http.post("/report", json={}).status_code, looked.status_code]
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}

@@ -28,7 +28,7 @@ from muster.domain.deadlines import DeadlineContext, Extended, Overdue, Watch
 from muster.domain.decisions import Finish
 from muster.domain.errors import Conflict, StoreUnavailable
 from muster.domain.health import Health, HealthSource
-from muster.domain.ids import OperationId
+from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import Fact, NodeState, Verb
 from muster.domain.node import Node, NodeChange, OperationGuard
 from muster.domain.provision_decisions import Acquire, Action, Commit, RollBack, Situation
@@ -42,7 +42,6 @@ from muster.operations.launcher import Launcher
 from muster.operations.provision import ProvisionHandler
 from muster.ports.provider import LaunchRequest, Machine
 from muster.ports.store import NodeView
-from muster.stores import cache
 from muster.stores.cache import CachedStore
 from muster.stores.sql import SqlStore, claims, counters, guards, leases, liveness, operations, vitals
 from muster.stores.sql.tx import Tx
@@ -443,8 +442,16 @@ def a_memory_misses_a_revocation(patch: Patch) -> None:
 
 
 def a_revocation_is_noticed_late(patch: Patch) -> None:
-    """Where replicas share a store, whom a token speaks for is remembered for far too long."""
-    patch.setattr(cache, "SPEAKER", 3600.0)
+    """Where replicas share a store, each remembers whom a token speaks for."""
+    known: dict[str, NodeId] = {}
+
+    async def node_for_token(self: CachedStore, token_hash: str) -> NodeId | None:
+        found = known.get(token_hash) or await self._inner.node_for_token(token_hash)
+        if found is not None:
+            known[token_hash] = found
+        return found
+
+    patch.setattr(CachedStore, "node_for_token", node_for_token)
 
 
 def a_lost_push_is_never_made_up_for(patch: Patch) -> None:

@@ -59,16 +59,14 @@ def test_nothing_is_heard_from_a_control_plane_that_is_away(history: CraftedHist
     assert given_up(history, after=10 * LINE) is None
 
 
-@pytest.mark.parametrize("remembered", [0.0, 30.0])
 @pytest.mark.parametrize(("beyond", "broken"), [(-LITTLE, None), (LITTLE, "dead_tokens_speak_for_nobody")])
-def test_a_dead_token_is_known_for_no_longer_than_it_may_be_remembered(
-    history: CraftedHistory, remembered: float, beyond: float, broken: str | None
+def test_a_dead_token_counts_for_no_longer_than_a_look_may_take(
+    history: CraftedHistory, beyond: float, broken: str | None
 ) -> None:
     tokens = history.judge.tokens
-    tokens.remembered = remembered
     tokens.admitted(NODE, hashed("first"))
     tokens.admitted(NODE, hashed("second"))
-    history.now += remembered + WAY + beyond
+    history.now += WAY + beyond
     history.judge.recognised("second", NODE)
     assert history.broken is None
     history.judge.recognised("first", NODE)

@@ -114,7 +114,8 @@ class _Follower:
     async def first(self) -> bytes:
         """Return the first line. Raises what the node is refused with."""
         line = await self._line(Cause.FIRST, await self._stream.first(self._now, meaning))
-        await self._context.authenticator.node(self._shown)  # the token may have ended meanwhile
+        if self._stream.ended:
+            await self._context.authenticator.node(self._shown)  # perhaps the node has a new token
         return line
 
     def begin(self, answer: ChunkedAnswer) -> None:
@@ -156,12 +157,13 @@ class _Follower:
         line = await self._line(*due)
         return None if self._stream.ended else line
 
-    async def _over(self) -> bool:
-        ctx = self._context
-        return ctx.shutdown.begun or await ctx.authenticator.node(self._shown) != self._node_id
+    def _over(self) -> bool:
+        return self._context.shutdown.begun
 
     async def _now(self) -> Desired:
-        found = await self._context.plane.enrolment.desired(self._node_id)
+        """Read what the node should do. Raises Unauthenticated if the token is no longer its own."""
+        node_view = await self._context.authenticator.speaker(self._shown)
+        found = await self._context.plane.enrolment.desired_for(node_view)
         return await with_commands(self._context, self._node_id, found)
 
     async def _line(self, cause: Cause, desired: Desired) -> bytes:

@@ -64,7 +64,8 @@ class Stream:
     async def first(self, look: Callable[[], Awaitable[T]], meaning: Callable[[T], object]) -> T:
         """Return what the first line says.
 
-        `look` reads what the node should do, and `meaning` returns what of it the node would act on.
+        `look` reads what the node should do, and `meaning` returns what of it the node would act on. What
+        `look` raises ends the stream.
         """
         found = await look()
         self._sending(meaning(found))
@@ -74,7 +75,7 @@ class Stream:
         self,
         look: Callable[[], Awaitable[T]],
         meaning: Callable[[T], object],
-        over: Callable[[], Awaitable[bool]],
+        over: Callable[[], bool],
     ) -> tuple[Cause, T] | None:
         """Wait for the next line and return it with its cause. None: the stream has ended.
 
@@ -83,7 +84,7 @@ class Stream:
         while True:
             await self._listener.wait(max(0.0, self._due - self._streams.now()))
             silent = self.silent
-            if self.ended or await over():
+            if self.ended or over():
                 return None
             if not silent and self._defers():
                 continue
@@ -142,7 +143,7 @@ class Streams:
 
     def end(self, node_id: NodeId) -> None:
         """End the node's stream, because the node has a new token. Another replica that has the stream is
-        woken, looks at the token again and ends it."""
+        woken, and its look at the store ends the stream."""
         self._end_here(node_id)
         self._wakeups.notify(node_topic(node_id))
 

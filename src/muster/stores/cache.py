@@ -1,10 +1,9 @@
 """Answer from memory what can't have changed in the store.
 
 This module owns how old an answer may be. A replica that is `alone` on its store sees every commit and drops
-what a commit changed, and the lists that it may have changed. Where replicas share a store, only what seldom
-changes is kept. A replica that changes any of it wakes the others (ACCESS), and they forget it. If that
-wake-up is lost, the others forget settings and API tokens after SETTLED seconds, and the node of a node's
-token after SPEAKER seconds.
+what a commit changed, and the lists that it may have changed. Where replicas share a store, only settings
+and API tokens are kept. A replica that changes any of it wakes the others (ACCESS), and they forget it. If
+that wake-up is lost, they forget it after SETTLED seconds.
 
 No answer from memory decides: the store guards every write. A write that a guard refused (Conflict,
 LeaseLost), or whose end is unknown (StoreUnavailable), drops all records, so that the next read is new.
@@ -35,7 +34,8 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 SETTLED = 1.0
-SPEAKER = 30.0
+LISTENED = 3600.0
+"""A wait for a wake-up ends after so long and begins anew."""
 RECORDS_MOST = 4096
 VIEWS_MOST = 1024
 SPEAKERS_MOST = 20_000
@@ -121,10 +121,9 @@ async def follow_revocations(wakeups: Wakeups, *memories: Settled) -> None:
     listener = wakeups.listen((ACCESS,))
     try:
         while True:
-            while not await listener.wait(SPEAKER):
-                pass
-            for memory in memories:
-                memory.forget_settled()
+            if await listener.wait(LISTENED):
+                for memory in memories:
+                    memory.forget_settled()
     finally:
         listener.close()
 
@@ -180,9 +179,7 @@ class CachedStore:
             clock, most=SETTINGS_MOST, seconds=settled
         )
         self._installation: Kept[str, Installation] = Kept(clock, most=1, seconds=settled)
-        self._speakers: Kept[str, NodeId | None] = Kept(
-            clock, most=SPEAKERS_MOST, seconds=inf if alone else SPEAKER
-        )
+        self._speakers: Kept[str, NodeId | None] = Kept(clock, most=SPEAKERS_MOST if alone else 0)
         records = RECORDS_MOST if alone else 0
         self._nodes: Kept[NodeId, Node] = Kept(clock, most=records)
         self._operations: Kept[OperationId, Operation] = Kept(clock, most=records)
@@ -253,6 +250,8 @@ class CachedStore:
         return await self._speakers.read(token_hash, lambda: self._inner.node_for_token(token_hash))
 
     async def node_view_for_token(self, token_hash: str) -> NodeView | None:
+        if not self._alone:
+            return await self._inner.node_view_for_token(token_hash)
         node_id = await self.node_for_token(token_hash)
         return None if node_id is None else await self.node_view(node_id)
 
@@ -337,16 +336,12 @@ class CachedStore:
                     for operation_id in each.operation_ids:
                         self._views.forget(operation_id)
                 case Entity.TEMPLATE | Entity.INSTALLATION:
-                    self._forget_settings()
+                    self.forget_settled()
                 case _:
                     pass
 
     def forget_settled(self) -> None:
         """Drop what another replica may have changed."""
-        self._forget_settings()
-        self._speakers.clear()
-
-    def _forget_settings(self) -> None:
         self._templates.clear()
         self._installation.clear()
 

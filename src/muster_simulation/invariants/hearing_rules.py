@@ -21,8 +21,6 @@ _UNHEARD = {"claimed": ("attach_failed", "attach"), "releasing": ("release_timeo
 class TokenRules:
     def __init__(self, context: Context) -> None:
         self._at = context
-        self.remembered = 0.0
-        """For how long a replica may remember which node a token speaks for."""
         self._tokens: dict[NodeId, tuple[str, float]] = {}
 
     def admitted(self, node_id: NodeId, token_hash: str) -> None:
@@ -34,7 +32,7 @@ class TokenRules:
         if hashed(token) == present or self._at.presence.calm_since > since:
             return
         dead_for = self._at.now() - since
-        if dead_for > self.remembered + WAY:
+        if dead_for > WAY:
             raise Broken(
                 "dead_tokens_speak_for_nobody", f"{node_id} has had another token for {dead_for:.0f} s"
             )

@@ -27,6 +27,7 @@ from muster.domain.requests import ProvisionRequest
 from muster.ports.store import AHEAD_MOST, Cursor, Holdings, NodeView, OperationView, Page, Pool
 from muster.stores.cursors import age
 from muster.stores.dynamodb import failures, guards, keys
+from muster.stores.dynamodb.admission import node_for_token
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.operation_items import fields, known, known_of, new, operation
 from muster.stores.dynamodb.table import TRIES, Again, Table, newest
@@ -143,8 +144,8 @@ class Operations:
         return NodeView(node=node, operation=None if bound is None else operation(bound))
 
     async def node_view_for_token(self, token_hash: str) -> NodeView | None:
-        item = await self._table.get(keys.node_token(token_hash))
-        return None if item is None else await self.node_view(NodeId(text(item, "node")))
+        node_id = await node_for_token(self._table, token_hash)
+        return None if node_id is None else await self.node_view(node_id)
 
     async def oldest(self, *, limit: int) -> Sequence[Operation]:
         """Return operations that have not ended, oldest first."""

@@ -1,4 +1,4 @@
-"""The table: consistent reads unless an index is asked, and single conditional writes.
+"""The table: consistent reads unless an index or a cheaper one is asked, and single conditional writes.
 
 This module owns paging: a query continues over pages of 1 MB, a batch over 100 keys and over what DynamoDB
 left undone. In expressions, `#name` is an attribute and `:name` one of the given values.
@@ -56,8 +56,11 @@ class Table:
         self._ids = ids
         self._settle = settle
 
-    async def get(self, key: Key) -> Item | None:
-        answer = await self.aws.dynamodb("get_item", TableName=self.name, Key=named(key), ConsistentRead=True)
+    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+        """Return an item. One that isn't read consistently costs half, and may be a second old."""
+        answer = await self.aws.dynamodb(
+            "get_item", TableName=self.name, Key=named(key), ConsistentRead=consistent
+        )
         return decoded(answer["Item"]) if "Item" in answer else None
 
     async def found(self, key: Key, what: str, name: str) -> Item:

@@ -24,7 +24,6 @@ from muster.ports.store import AHEAD_MOST, Cursor, Holdings, NodeView, Operation
 from muster.stores import cursors
 from muster.stores.records import same_request
 from muster.stores.sql import (
-    admission,
     events,
     failures,
     guards,
@@ -37,6 +36,12 @@ from muster.stores.sql.tx import FULL, Params, Tx, Value
 
 _OF_NODE = f"""
     SELECT {OPERATION.select} FROM operations WHERE id = (SELECT operation_id FROM nodes WHERE id = :id)
+"""
+_SPEAKER = "SELECT node_id FROM credentials WHERE token_hash = :token"
+_BY_TOKEN = f"SELECT {NODE.select} FROM nodes WHERE id = ({_SPEAKER})"
+_OF_TOKEN = f"""
+    SELECT {OPERATION.select} FROM operations
+    WHERE id = (SELECT operation_id FROM nodes WHERE id = ({_SPEAKER}))
 """
 _BY_KEY = f"SELECT {OPERATION.select} FROM operations WHERE idempotency_key = :key"
 _INSERT = f"{OPERATION.inserting('waiting_owner')} ON CONFLICT (id) DO NOTHING"
@@ -95,8 +100,11 @@ def node_view(tx: Tx, node_id: NodeId) -> NodeView:
 
 
 def node_view_for_token(tx: Tx, token_hash: str) -> NodeView | None:
-    node_id = admission.node_for_token(tx, token_hash)
-    return None if node_id is None else node_view(tx, node_id)
+    shown = {"token": token_hash}
+    found, its_operation = tx.execute_all((_BY_TOKEN, shown), (_OF_TOKEN, shown))
+    if not found:
+        return None
+    return NodeView(node=NODE.decode(found[0]), operation=OPERATION.first(its_operation))
 
 
 def _ahead(tx: Tx, operation: Operation) -> int:
