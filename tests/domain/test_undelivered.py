@@ -7,7 +7,7 @@ import pytest
 from muster.domain import undelivered
 from muster.domain.events import Entity, Event
 from muster.domain.ids import EventId
-from muster.domain.undelivered import GIVE_UP_AFTER, Undelivered
+from muster.domain.undelivered import GIVE_UP_AFTER, REFUSED_TRIES, Undelivered
 from tests.domain.builders import NOW
 
 
@@ -76,3 +76,68 @@ def test_only_the_newest_given_up_messages_are_kept() -> None:
     waiting = message(9)
     assert [each.event.id for each in undelivered.beyond([*over, waiting], 1)] == ["ev-1", "ev-2"]
     assert undelivered.beyond([*over, waiting], 3) == []
+
+
+def refused(number: int = 1, *, thing: str = "a", tries: int = REFUSED_TRIES) -> Undelivered:
+    return replace(message(number, thing=thing), tries=tries, tried_at=NOW, refused=True)
+
+
+def crowding(*messages: Undelivered, most: int) -> list[str]:
+    return [each.event.id for each in undelivered.crowding(messages, most)]
+
+
+@pytest.mark.parametrize("most", range(1, 8))
+def test_so_many_give_way_that_the_rest_may_wait(most: int) -> None:
+    waiting = [refused(number, thing=f"t{number % 3}") for number in range(1, 7)]
+    over = replace(refused(9), due_at=None)
+    assert len(crowding(*waiting, over, most=most)) == max(0, 6 - most)
+
+
+def test_the_first_message_of_the_thing_with_the_most_gives_way_each_time() -> None:
+    a = [refused(number, thing="a") for number in (1, 4, 6)]
+    b = [refused(number, thing="b") for number in (2, 5)]
+    c = refused(3, thing="c")
+    said = (c, *reversed(a), *b)
+    assert crowding(*said, most=5) == ["ev-1"]
+    assert crowding(*said, most=4) == ["ev-1", "ev-2"], "of equals, the oldest: a is left with 2, as b"
+    assert crowding(*said, most=3) == ["ev-1", "ev-2", "ev-4"]
+
+
+@pytest.mark.parametrize(
+    ("first", "gives_way"),
+    [
+        (refused(tries=REFUSED_TRIES - 1), False),
+        (refused(tries=REFUSED_TRIES), True),
+        (refused(tries=REFUSED_TRIES + 1), True),
+        (replace(refused(), refused=False), False),
+        (message(), False),
+    ],
+)
+def test_only_what_is_refused_while_others_are_taken_gives_way(first: Undelivered, gives_way: bool) -> None:
+    behind = [message(number, thing="a") for number in (2, 3)]
+    other = [message(number, thing=f"t{number}") for number in (4, 5)]
+    found = crowding(first, *behind, *other, most=1)
+    assert found == (["ev-1", "ev-2", "ev-3"] if gives_way else [])
+
+
+@pytest.mark.parametrize(
+    ("taken_at", "is_refused"), [(0.0, False), (NOW + 1.9, False), (NOW + 2, True), (NOW + 9, True)]
+)
+def test_a_message_is_refused_once_others_were_taken_between_two_tries(
+    taken_at: float, is_refused: bool
+) -> None:
+    def tried(before: Undelivered, at: float, *, taken_at: float = 0.0) -> Undelivered:
+        return undelivered.failed(before, "500", now=NOW + at, again_at=NOW + 99, taken_at=taken_at)
+
+    first = tried(message(), 2, taken_at=NOW + 1)
+    assert not first.refused, "it was tried once"
+    second = tried(first, 10, taken_at=taken_at)
+    assert second.refused is is_refused
+    assert tried(second, 20).refused is is_refused
+    assert not undelivered.sent_again(second, now=NOW + 30).refused
+
+
+def test_what_gave_way_was_given_up_and_says_why() -> None:
+    over = undelivered.crowded_out(replace(message(), problem="it answered 500"), now=NOW + 7)
+    assert (over.given_up, over.given_up_at, over.version) == (True, NOW + 7, 2)
+    assert over.problem == "it answered 500; it gave way to other messages"

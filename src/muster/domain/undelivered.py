@@ -12,6 +12,8 @@ from muster.domain.operation import ENDED
 
 GIVE_UP_AFTER = 86_400.0
 """Seconds of trying: a message about yesterday helps no one."""
+REFUSED_TRIES = 5
+"""Tries, over about a minute, after which a refused message may give way: the receiver was not just busy."""
 KEPT = 7 * 86_400.0
 """Seconds after which the pruner forgets a message, counted from when it was first wanted."""
 DROPPED = "webhook_dropped"
@@ -37,6 +39,8 @@ class Undelivered:
     """When it was first wanted; anew when a person sends it again."""
     tries: int = 0
     tried_at: float | None = None
+    refused: bool = False
+    """Whether the receiver took others between two tries of it: then it is not away."""
     due_at: float | None
     """When it is sent again. None: it was given up."""
     given_up_at: float | None = None
@@ -88,9 +92,13 @@ def wanted(webhook: str, event: Event, *, now: float) -> Undelivered:
     )
 
 
-def failed(message: Undelivered, problem: str, *, now: float, again_at: float | None) -> Undelivered:
-    """Return the message after a try in vain. `again_at`: when to try again; None: never."""
-    tried = replace(message, tries=message.tries + 1, tried_at=now)
+def failed(
+    message: Undelivered, problem: str, *, now: float, again_at: float | None, taken_at: float = 0.0
+) -> Undelivered:
+    """Return the message after a try in vain. `again_at`: when to try again; None: never. `taken_at`: when
+    the receiver last took another one."""
+    refused = message.refused or (message.tried_at is not None and taken_at >= message.tried_at)
+    tried = replace(message, tries=message.tries + 1, tried_at=now, refused=refused)
     if again_at is None:
         return _given_up(tried, problem, now)
     if now - message.since > GIVE_UP_AFTER:
@@ -109,7 +117,15 @@ def postponed(message: Undelivered, *, until: float) -> Undelivered:
 
 def sent_again(message: Undelivered, *, now: float) -> Undelivered:
     """Return the message as it is when a person sends it again: due at once, for another day."""
-    return replace(message, version=message.version + 1, since=now, tries=0, due_at=now, given_up_at=None)
+    return replace(
+        message,
+        version=message.version + 1,
+        since=now,
+        tries=0,
+        refused=False,
+        due_at=now,
+        given_up_at=None,
+    )
 
 
 def due(messages: Sequence[Undelivered], *, now: float, woken_at: float = 0.0) -> list[Undelivered]:
@@ -134,19 +150,28 @@ def _is_due(message: Undelivered, now: float, woken_at: float) -> bool:
     return woken or (message.due_at is not None and message.due_at <= now)
 
 
-def crowding(messages: Iterable[Undelivered], most: int) -> list[Undelivered]:
-    """Return the first waiting messages of each thing, without its last `most`."""
+def crowding(messages: Sequence[Undelivered], most: int) -> list[Undelivered]:
+    """Return the waiting messages that give way, so that `most` are left.
+
+    Each time, the thing with the most messages gives up its first one; of equals, the oldest message goes. Only
+    things give way of which the receiver refuses, or refused, a message while it took others.
+    """
+    waiting = sorted((each for each in messages if not each.given_up), key=_place)
+    refused = {each.about for each in messages if each.refused and each.tries >= REFUSED_TRIES}
     things: dict[tuple[Entity, str], list[Undelivered]] = {}
-    for each in sorted(messages, key=_place):
-        if not each.given_up:
+    for each in waiting:
+        if each.about in refused:
             things.setdefault(each.about, []).append(each)
-    return [each for some in things.values() for each in some[: max(0, len(some) - most)]]
+    found: list[Undelivered] = []
+    while len(waiting) - len(found) > most and any(things.values()):
+        greediest = min(filter(None, things.values()), key=lambda some: (-len(some), _place(some[0])))
+        found.append(greediest.pop(0))
+    return found
 
 
 def crowded_out(message: Undelivered, *, now: float) -> Undelivered:
     """Return the message given up, so that others find room."""
-    problem = f"{message.problem}; too many later messages about the same thing waited"
-    return _given_up(message, problem, now)
+    return _given_up(message, f"{message.problem}; it gave way to other messages", now)
 
 
 def beyond(messages: Iterable[Undelivered], most: int) -> list[Undelivered]:

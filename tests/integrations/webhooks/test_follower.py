@@ -206,10 +206,9 @@ async def test_a_receiver_that_is_away_fills_the_list_and_then_nothing_is_read_a
     await happen(harness, *said)
     await harness.pass_time(3600.0)
     assert sorted(await kept(harness)) == said[:5]
-    assert {*inbox.tries} == {*said[:5]}
     inbox.refuses = lambda _detail: None
     await harness.pass_time(2 * follower.PAUSE_MOST)
-    assert sorted(inbox.taken) == said
+    assert sorted({*inbox.taken}) == said
     assert await kept(harness) == {}
 
 
@@ -356,27 +355,135 @@ async def test_a_follower_that_begins_while_the_receiver_is_away_sends_all_at_on
     assert sorted(inbox.taken) == [*said, "z1"]
 
 
+def states(found: dict[str, Undelivered]) -> tuple[list[str], list[str]]:
+    """What was given up, and what waits."""
+    over = sorted(name for name, each in found.items() if each.given_up)
+    return over, sorted({*found} - {*over})
+
+
+def series(things: str, count: int) -> list[str]:
+    return [f"{thing}{number:02}" for number in range(1, count + 1) for thing in things]
+
+
 @with_harness
 async def test_one_thing_whose_messages_are_never_taken_leaves_room_for_others(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "WAITING_MOST", 8)
-    monkeypatch.setattr(follower, "OF_ONE_THING", 3)
     inbox = Inbox()
     inbox.refuses = lambda detail: AWAY if detail[0] == "a" else None
     await follows(harness, inbox)
-    said = [f"a{number:02}" for number in range(1, 15)]
+    said = series("a", 14)
     await happen(harness, *said, "b1", "c1")
-    await harness.pass_time(60.0)
-    assert sorted(inbox.taken) == ["b1", "c1"]
+    await harness.pass_time(120.0)
+    assert {*inbox.taken} == {"b1", "c1"}
     found = await kept(harness)
-    over = sorted(name for name, each in found.items() if each.given_up)
-    waits = sorted(name for name, each in found.items() if not each.given_up)
-    assert over + waits == said and 3 <= len(waits) < 8, "the first are given up, and none is lost"
-    assert found["a01"].problem == (
-        "127.0.0.1 answered 500; too many later messages about the same thing waited"
-    )
+    over, waits = states(found)
+    assert (over, waits) == (said[:6], said[6:]), "the first are given up, and none is lost"
+    assert found["a01"].problem == "127.0.0.1 answered 500; it gave way to other messages"
     assert len(await harness.events(name="webhook_dropped")) == len(over)
     inbox.refuses = lambda _detail: None
     await harness.pass_time(2 * follower.PAUSE_MOST)
-    assert inbox.taken[2:] == waits, "in order"
+    assert inbox.taken[-8:] == waits, "in order"
+
+
+@with_harness
+async def test_things_that_are_never_taken_share_the_list_and_hold_up_no_other(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "WAITING_MOST", 20)
+    inbox = Inbox()
+    inbox.refuses = lambda detail: AWAY if detail[0] in "abcde" else None
+    await follows(harness, inbox)
+    said = [*series("a", 12), *series("bcde", 6)]
+    await happen(harness, *said)
+    await harness.pass_time(300.0)
+    assert (inbox.taken, len(await kept(harness))) == ([], 20), (
+        "it could as well be away: all are in the feed"
+    )
+    for number in range(10):
+        await happen(harness, f"z{number}")
+        await harness.pass_time(15.0)
+    assert sorted({*inbox.taken}) == [f"z{number}" for number in range(10)]
+    over, waits = states(await kept(harness))
+    assert sorted([*over, *waits]) == sorted(said)
+    assert waits == sorted(
+        f"{thing}{number:02}"
+        for thing, last in zip("abcde", (12, 6, 6, 6, 6), strict=True)
+        for number in range(last - 3, last + 1)
+    )
+    assert len(await harness.events(name="webhook_dropped")) == len(over)
+
+
+@with_harness
+async def test_a_follower_that_begins_with_a_full_list_finds_what_the_receiver_takes(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "WAITING_MOST", 4)
+    monkeypatch.setattr(follower, "PAGE", 3)
+    inbox = Inbox()
+    inbox.refuses = lambda detail: None if detail[0] in "yz" else AWAY
+    end = await follows(harness, inbox)
+    await happen(harness, *series("abcd", 1), *series("a", 7)[1:], "e1", "f1", "g1")
+    await harness.pass_time(HOUR)
+    assert len(states(await kept(harness))[1]) == 4
+    end()
+    await happen(harness, "y1")
+    await follows(harness, inbox)
+    await harness.pass_time(60.0)
+    assert {*inbox.taken} == {"y1"}, "past what waits, and past what is refused too"
+    await happen(harness, "z1")
+    await harness.pass_time(300.0)
+    assert {*inbox.taken} == {"y1", "z1"}
+    assert {*await kept(harness)} == {*series("abcd", 1), *series("a", 7), "e1", "f1", "g1"}
+
+
+@with_harness
+async def test_while_the_receiver_is_away_nothing_gives_way(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "WAITING_MOST", 6)
+    inbox = Inbox()
+    inbox.refuses = lambda _detail: AWAY
+    end = await follows(harness, inbox)
+    said = series("abc", 10)
+    await happen(harness, *said, "z1")
+    await harness.pass_time(HOUR)
+    assert len(await kept(harness)) == 6
+    end()
+    await follows(harness, inbox)
+    await harness.pass_time(follower.AWAY / 2)
+    inbox.refuses = lambda _detail: None
+    await harness.pass_time(HOUR)
+    for thing in "abc":
+        assert [each for each in inbox.taken if each[0] == thing] == [
+            each for each in said if each[0] == thing
+        ]
+    assert await harness.events(name="webhook_dropped") == []
+
+
+@with_harness
+async def test_a_receiver_that_is_away_is_probed_with_growing_pauses(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "WAITING_MOST", 1)
+    inbox, times = Inbox(), list[float]()
+
+    def refuses(detail: str) -> NotDelivered:
+        if detail != "a1":
+            times.append(harness.now)
+        return AWAY
+
+    inbox.refuses = refuses
+    await follows(harness, inbox)
+    await happen(harness, "a1", "b1", "c1", "d1")
+    await harness.pass_time(4 * HOUR)
+    pauses = [later - sooner for sooner, later in pairwise(times)]
+    assert pauses[0] <= 3 * follower.LOOK_EVERY
+    assert follower.PAUSE_MOST <= max(pauses) <= follower.PAUSE_MOST + 3 * follower.LOOK_EVERY
+    assert {*inbox.tries} == {"a1", "b1", "c1", "d1"}, "no other is left out for ever"
+    inbox.refuses = lambda _detail: NotDelivered("it answered 429", passing=True, retry_after=HOUR)
+    await harness.pass_time(2 * follower.PAUSE_MOST)
+    before = len(inbox.tries)
+    await harness.pass_time(HOUR / 2)
+    assert len(inbox.tries) == before

@@ -7,7 +7,7 @@ its receiver never takes holds up later messages about the same thing, and no ot
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any
 
 from muster.domain import undelivered
@@ -31,9 +31,8 @@ PAGE = 200
 AT_ONCE = 8
 PAUSE, PAUSE_MOST = 2.0, 600.0
 WAITING_MOST = 200
-"""Messages of one webhook that may wait. While so many do, its feed is not read on: so nothing is lost."""
-OF_ONE_THING = 50
-"""Messages about one thing that wait on when the list is full. Its first ones are given up then."""
+"""Messages of one webhook that may wait. While its receiver is away, the feed is not read on: so nothing is
+lost. While its receiver takes others, what it refuses gives way. A page that is under way comes on top."""
 GIVEN_UP_MOST = 200
 """Messages of one webhook that were given up and can be sent again. The oldest are forgotten first."""
 AWAY = 60.0
@@ -75,7 +74,13 @@ class Follower:
         self._failing_since: float | None = None
         """When the first try of a message failed, or this follower began, if none was taken since."""
         self._woken_at = 0.0
-        """When the receiver came back."""
+        """When the receiver came back. What was tried before is due."""
+        self._taken_at = 0.0
+        self._probed: Cursor | None = None
+        """Up to where the feed has no message for a probe."""
+        self._probes: list[tuple[Entity, str]] = []
+        """What the probes were about that were not taken."""
+        self._probe_at = 0.0
         self._paused_until = 0.0
         """Until then the receiver wants no message."""
         self._warned = False
@@ -111,15 +116,13 @@ class Follower:
 
     async def _follow(self, receiver: Receiver, after: Cursor, held: Held) -> None:
         while held():
-            kept = await self._kept()
-            waiting = [each for each in kept if not each.given_up]
-            for each in undelivered.beyond(kept, GIVEN_UP_MOST):
-                await self._write(each, None)
-            if len(waiting) >= WAITING_MOST:
-                for each in undelivered.crowding(waiting, OF_ONE_THING):
-                    await self._write(each, undelivered.crowded_out(each, now=self._clock.now()))
+            waiting = await self._waiting()
+            things = {each.about for each in waiting}
             try:
-                page = await self._page(after, WAITING_MOST - len(waiting))
+                room = self._room(len(waiting))
+                page = await self._page(after, room)
+                if room <= 0 and not self._works:
+                    await self._probe(receiver, after, things)
             except CursorLost:
                 logger.warning(
                     "the feed was replaced; a webhook goes on at its end", extra={"duty": self._duty}
@@ -129,19 +132,66 @@ class Follower:
             if page is None or page.next is None:
                 await self._clock.sleep(LOOK_EVERY)
                 continue
-            await self._send_all(receiver, page.items, [each.about for each in waiting])
+            await self._send_all(receiver, page.items, things)
             await self._store.move_bookmark(self._duty, self._given.owner, page.next)
             after = page.next
 
+    async def _waiting(self) -> Sequence[Undelivered]:
+        """Return the messages that wait. Gives up what must give way, and forgets the oldest given up."""
+        kept = await self._kept()
+        for each in undelivered.beyond(kept, GIVEN_UP_MOST):
+            await self._write(each, None)
+        over = undelivered.crowding(kept, WAITING_MOST) if self._works else []
+        for each in over:
+            await self._write(each, undelivered.crowded_out(each, now=self._clock.now()))
+        waiting = [each for each in kept if not each.given_up and each not in over]
+        if self._works and len(waiting) > WAITING_MOST:
+            self._woken_at = self._taken_at  # what is tried now tells what the receiver refuses
+        return waiting
+
+    @property
+    def _works(self) -> bool:
+        """Return whether the receiver took a message, and refused no new one since."""
+        return self._failing_since is None
+
+    def _room(self, waiting: int) -> int:
+        """Return how many events may be read: of a receiver that works a page, else no more than may wait."""
+        return PAGE if self._works and waiting <= WAITING_MOST else WAITING_MOST - waiting
+
     async def _page(self, after: Cursor, room: int) -> Page[Event] | None:
-        """Return the next events, no more than may wait; None: there is no room, no event, or a pause."""
+        """Return the next events; None: there is no room, no event, or a pause."""
         if room <= 0 or self._paused():
             return None
         page = await self._store.events(after=after, limit=min(PAGE, room))
         return page if page.items else None
 
+    async def _probe(
+        self, receiver: Receiver, after: Cursor, waiting: Collection[tuple[Entity, str]]
+    ) -> None:
+        """Try the next message that waits for no other. If it is taken, the receiver works, and refuses what
+        waits. It is sent again with its page. The pauses grow with the time without success."""
+        now = self._clock.now()
+        if self._paused() or now < self._probe_at:
+            return
+        page = await self._store.events(after=self._probed or after, limit=PAGE)
+        for event in page.items:
+            thing = undelivered.about(event)
+            if thing in waiting or thing in self._probes or not messages.wants(self._webhook, event):
+                continue
+            operation = await self._operation(event)
+            if not messages.concerns(self._webhook, operation):
+                continue
+            self._probes.append(thing)
+            self._probe_at = now + min((now - (self._failing_since or now)) / 2, PAUSE_MOST)
+            await self._sent(receiver, undelivered.wanted(self._webhook.name, event, now=now), operation)
+            return
+        self._probed = page.next
+        if not page.items:  # the end of the feed: begin anew
+            self._probed = None
+            self._probes.clear()
+
     async def _send_all(
-        self, receiver: Receiver, events: Sequence[Event], waiting: Sequence[tuple[Entity, str]]
+        self, receiver: Receiver, events: Sequence[Event], waiting: Collection[tuple[Entity, str]]
     ) -> None:
         """Send the messages of a page: those about one thing one after the other, the others side by side."""
         things: dict[tuple[Entity, str], list[Event]] = {}
@@ -227,7 +277,9 @@ class Follower:
                 self._failed(error, now, first=message.tries == 0)
                 pause = backoff(message.tries, first=PAUSE, most=PAUSE_MOST)
                 again_at = now + max(spread(pause, self._given.ids.jitter()), error.retry_after)
-            return undelivered.failed(message, str(error), now=now, again_at=again_at)
+            return undelivered.failed(
+                message, str(error), now=now, again_at=again_at, taken_at=self._taken_at
+            )
         self._taken()
         return None
 
@@ -246,10 +298,11 @@ class Follower:
             self._warned = True
 
     def _taken(self) -> None:
-        now = self._clock.now()
+        self._taken_at = now = self._clock.now()
         if self._failing_since is not None and now - self._failing_since > AWAY:
             self._woken_at = now
-        self._failing_since = None
+        self._failing_since, self._probed, self._probe_at = None, None, 0.0
+        self._probes.clear()
 
 
 async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -581,6 +581,8 @@ _GIVEN_UP = (
     "UPDATE undelivered SET given_up_at = coalesce(tried_at, since) WHERE due_at IS NULL",
 )
 
+_REFUSED = ("ALTER TABLE undelivered ADD COLUMN refused INTEGER NOT NULL DEFAULT 0",)
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, name="initial", statements=_INITIAL),
     Migration(version=2, name="commands, tokens and pauses", statements=_COMMANDS),
@@ -612,6 +614,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=28, name="undelivered messages", statements=_UNDELIVERED),
     Migration(version=29, name="failing sources of jobs", statements=_FAILING_SOURCES),
     Migration(version=30, name="when messages were given up", statements=_GIVEN_UP),
+    Migration(version=31, name="messages that are refused", statements=_REFUSED),
 )
 LATEST = MIGRATIONS[-1].version
 
