@@ -8,27 +8,24 @@ from muster.controllers.attachments import Attachments, Withdrawals
 from muster.controllers.boot_watch import BootWatch
 from muster.controllers.cluster_orphans import ClusterOrphans
 from muster.controllers.commands import CommandTimeouts, LostCommands
-from muster.controllers.deadlines import DeadlineSweep
+from muster.controllers.deadlines import DeadlineSweep, OverdueOperations
 from muster.controllers.duties import Duties, Duty
-from muster.controllers.endings import EndingsListener
 from muster.controllers.evidence_collector import EvidenceCollector
 from muster.controllers.job_placements import JobPlacements
 from muster.controllers.launch_closer import LaunchCloser
 from muster.controllers.node_health import LostNodes, PaceKeeper, StatusKeeper
 from muster.controllers.orphans import Orphans
-from muster.controllers.overdue_operations import OverdueOperations
 from muster.controllers.pool import PoolKeeper
 from muster.controllers.reaper import Reaper
 from muster.controllers.standing_duties import StandingDutyKeeper
 from muster.controllers.upkeep import Auditor, PoolSampler, Pruner
-from muster.controllers.vanished_machines import VanishedMachines
+from muster.controllers.vanished_machines import EndingsListener, VanishedMachines
 from muster.domain.operation import Kind
 from muster.domain.settings import Settings
 from muster.enrolment.enroller import Enrolment
 from muster.operations.boot_history import BootHistory
-from muster.operations.cluster_create import ClusterCreation
 from muster.operations.cluster_desk import ClusterDesk
-from muster.operations.cluster_removal import ClusterRemoval
+from muster.operations.cluster_handlers import ClusterCreation, ClusterRemoval
 from muster.operations.cluster_work import ClusterWorks
 from muster.operations.commands import CommandDesk
 from muster.operations.desk import OperationDesk

@@ -16,7 +16,6 @@ from muster.domain import (
     diagnosis,
     events,
     findings,
-    holdings,
     job_figures,
     node,
     operation,
@@ -25,10 +24,10 @@ from muster.domain import (
     recent_changes,
     requests,
     template,
-    template_plan,
     terminal,
 )
 from muster.domain import jobs as job
+from muster.domain import overview as seen
 from muster.domain.access import ApiToken
 from muster.enrolment import reports
 from muster.wire import (
@@ -116,7 +115,7 @@ PAIRS = (
         added=" ".join(installed().template_tables),
     ),
     pair(template.ResourceClass, templates.ResourceClass),
-    pair(template_plan.FieldChange, templates.FieldChange, other="before after"),
+    pair(template.FieldChange, templates.FieldChange, other="before after"),
     pair(
         requests.ProvisionRequest,
         provisions.ProvisionRequest,
@@ -131,8 +130,8 @@ PAIRS = (
     pair(diagnosis.Section, diagnoses.Section),
     pair(diagnosis.Diagnosis, diagnoses.Diagnosis),
     pair(findings.Finding, overview.Finding, withheld="subject happened_at", added="id"),
-    pair(holdings.Held, overview.Held),
-    pair(holdings.Holding, overview.RunningRun),
+    pair(seen.Held, overview.Held),
+    pair(seen.Holding, overview.RunningRun),
     pair(recent_changes.Change, overview.Change),
 )
 ASKED = (template.TemplateSpec, requests.ProvisionRequest, command.Execution, reports.Report)

@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from muster.controllers.endings import ATTEMPTS, PAUSE, EndingsListener
+from muster.controllers.vanished_machines import ATTEMPTS, PAUSE, EndingsListener
 from muster.domain.errors import Uncertain
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from muster.domain.cluster_progress import LEARNED_FROM, as_failed, expected, shown, step_name
+from muster.domain.cluster_decisions import LEARNED_FROM, as_failed, expected, shown, step_name
 from muster.domain.operation import Kind
 from muster.domain.progress import ON_TIME, crept, percent_at
 from muster.integrations.aks.steps import STEPS

@@ -3,10 +3,10 @@
 from typing import Any
 
 from muster.domain.health import Health, Vitals
-from muster.domain.holdings import NODES_SHOWN, holdings
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
+from muster.domain.overview import NODES_SHOWN, holdings
 from tests.domain.builders import NOW, node
 
 

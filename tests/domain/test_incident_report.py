@@ -7,13 +7,12 @@ from muster.domain.boot import Distribution
 from muster.domain.events import Entity
 from muster.domain.failures import Failed, Failure, grouped
 from muster.domain.health import Health
-from muster.domain.holdings import holdings
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.incident_report import report
 from muster.domain.job_figures import JobFigures
 from muster.domain.lifecycle import NodeState
 from muster.domain.observations import Calls, Dependency, DutyObservation, Observations
-from muster.domain.overview import Counted, Failures, Leftovers, Overview, Pool, Pools, Runs, Warmth
+from muster.domain.overview import Counted, Failures, Leftovers, Overview, Pool, Pools, Runs, Warmth, holdings
 from muster.domain.reasons import Reason
 from muster.domain.recent_changes import Change
 from muster.domain.template import Template

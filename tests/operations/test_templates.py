@@ -12,12 +12,13 @@ from muster.domain.reasons import Reason
 from muster.domain.template import (
     POOL_KEEPING,
     RESOURCE_CLASSES,
+    Effect,
     Reuse,
     Template,
     TemplateSpec,
     UsageClass,
+    planned,
 )
-from muster.domain.template_plan import Effect, planned
 from muster.integrations.github.runners import RunnerSpec
 from muster.integrations.github.tables import TEMPLATE
 from muster.integrations.process.isolation_report import Report

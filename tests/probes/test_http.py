@@ -12,10 +12,9 @@ import pytest
 
 from muster.config.schema import ProbesConfig
 from muster.domain.errors import InvalidRequest
-from muster.probes import names
+from muster.probes import addresses
+from muster.probes.addresses import METADATA, RESOLVERS, Address
 from muster.probes.http import LINE_MOST, HttpProber
-from muster.probes.names import RESOLVERS
-from muster.probes.ranges import METADATA, Address
 from tests.probes.certificates import self_signed
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -187,7 +186,7 @@ async def test_a_name_that_turns_elsewhere_after_it_was_checked_leads_nowhere(
         def rebound(_host: str) -> list[Address]:
             return [ip_address("127.0.0.1"), ip_address("169.254.169.254")]
 
-        monkeypatch.setattr(names, "resolve", rebound)
+        monkeypatch.setattr(addresses, "resolve", rebound)
         assert not await prober().passes(named)
     assert asked == []
 
@@ -212,7 +211,7 @@ class Lookups:
 @pytest.fixture
 def lookups(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lookups]:
     found = Lookups()
-    monkeypatch.setattr(names, "resolve", found.resolve)
+    monkeypatch.setattr(addresses, "resolve", found.resolve)
     yield found
     found.ended.set()
 
@@ -269,7 +268,7 @@ async def test_a_service_whose_name_begins_to_hang_is_asked_where_it_was_for_a_w
         assert await one.passes(named)
         lookups.hanging.add("app.example")
         assert await one.passes(named)
-        monkeypatch.setattr(names, "REMEMBERED", 0.0)
+        monkeypatch.setattr(addresses, "REMEMBERED", 0.0)
         assert not await one.passes(named)
 
 
@@ -282,9 +281,9 @@ async def test_a_service_whose_name_server_fails_is_asked_where_it_was_for_a_whi
     async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\n")) as url:
         one, named = prober(timeout=6 * TIMEOUT), url.replace("127.0.0.1", "app.example")
         assert await one.passes(named)
-        monkeypatch.setattr(names, "resolve", failing)
+        monkeypatch.setattr(addresses, "resolve", failing)
         assert [await one.passes(named) for _ in range(3)] == [True] * 3
-        monkeypatch.setattr(names, "REMEMBERED", 0.0)
+        monkeypatch.setattr(addresses, "REMEMBERED", 0.0)
         assert not await one.passes(named)
 
 
@@ -297,9 +296,9 @@ async def test_a_service_whose_name_leads_nowhere_any_more_is_not_asked_where_it
     async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\n")) as url:
         one, named = prober(timeout=6 * TIMEOUT), url.replace("127.0.0.1", "app.example")
         assert await one.passes(named)
-        monkeypatch.setattr(names, "resolve", gone)
+        monkeypatch.setattr(addresses, "resolve", gone)
         assert not await one.passes(named)
-        monkeypatch.setattr(names, "resolve", lookups.resolve)
+        monkeypatch.setattr(addresses, "resolve", lookups.resolve)
         lookups.hanging.add("app.example")
         assert not await one.passes(named)
 
@@ -310,9 +309,9 @@ async def test_a_service_that_listens_at_one_of_its_addresses_passes(monkeypatch
     async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\n")) as url:
         named = url.replace("127.0.0.1", "app.example")
         for order in (both, both[::-1]):
-            monkeypatch.setattr(names, "resolve", lambda _host, found=order: found)
+            monkeypatch.setattr(addresses, "resolve", lambda _host, found=order: found)
             assert await prober().passes(named)
-        monkeypatch.setattr(names, "resolve", lambda _host: both[:1])
+        monkeypatch.setattr(addresses, "resolve", lambda _host: both[:1])
         assert not await prober().passes(named)
 
 
@@ -326,7 +325,9 @@ async def test_an_address_that_never_answers_leaves_time_for_the_next(
             await reader.read()
             writer.close()
 
-    monkeypatch.setattr(names, "resolve", lambda _host: [ip_address("127.0.0.2"), ip_address("127.0.0.1")])
+    monkeypatch.setattr(
+        addresses, "resolve", lambda _host: [ip_address("127.0.0.2"), ip_address("127.0.0.1")]
+    )
     server = await asyncio.start_server(by_address, ["127.0.0.1"], 0)
     port = server.sockets[0].getsockname()[1]
     silent = await asyncio.start_server(by_address, ["127.0.0.2"], port)
@@ -337,7 +338,7 @@ async def test_an_address_that_never_answers_leaves_time_for_the_next(
 async def test_the_first_address_that_says_anything_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bytes] = []
     busy = answering(b"HTTP/1.1 503 Busy\r\n\r\n", asked)
-    monkeypatch.setattr(names, "resolve", lambda _host: [ip_address("127.0.0.1")] * 2)
+    monkeypatch.setattr(addresses, "resolve", lambda _host: [ip_address("127.0.0.1")] * 2)
     async with serving(busy) as url:
         assert not await prober().passes(url.replace("127.0.0.1", "app.example"))
     assert len(asked) == 1

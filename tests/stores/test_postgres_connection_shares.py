@@ -8,9 +8,8 @@ import pytest
 
 from muster.domain.errors import StoreUnavailable
 from muster.stores.sql import SqlStore
-from muster.stores.sql.postgres import connection_shares, connections
-from muster.stores.sql.postgres.connection_shares import LOOK_EVERY, Share
-from muster.stores.sql.postgres.connections import NO_ROOM, ConnectionFactory
+from muster.stores.sql.postgres import connections
+from muster.stores.sql.postgres.connections import LOOK_EVERY, NO_ROOM, ConnectionFactory, Share
 from muster.stores.sql.postgres.store import open_postgres
 from tests.stores import postgres
 from tests.stores.ids import CountingIds
@@ -97,7 +96,7 @@ def test_whoever_has_all_looks_now_and_then_whether_there_is_room_for_others() -
 async def test_a_replica_that_comes_to_a_full_database_gets_connections_from_those_that_have_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connection_shares, "LOOK_EVERY", 1.0)
+    monkeypatch.setattr(connections, "LOOK_EVERY", 1.0)
     monkeypatch.setattr(connections, "BACKOFF_MOST", 0.3)
     address, role = limited()
     wires = [Wire(postgres.directory()) for _ in range(3)]

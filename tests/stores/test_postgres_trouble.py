@@ -15,8 +15,7 @@ from muster.domain.operation import Status
 from muster.stores.sql import SqlStore, schema
 from muster.stores.sql.postgres import connections, feed
 from muster.stores.sql.postgres import store as pg_store
-from muster.stores.sql.postgres.connection_shares import Share
-from muster.stores.sql.postgres.connections import ConnectionFactory
+from muster.stores.sql.postgres.connections import ConnectionFactory, Share
 from muster.stores.sql.postgres.session import Reader, numbered
 from muster.stores.sql.postgres.session import schema as spelt
 from muster.stores.sql.postgres.store import create_database, look, open_postgres, prepare

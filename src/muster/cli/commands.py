@@ -94,7 +94,7 @@ def _typed(command: "Command") -> str:
 def show(target: Target) -> None:
     """Show a command: its arguments, state and result."""
     from muster.cli import output
-    from muster.cli.command_results import describe_end
+    from muster.cli.command_output import describe_end
     from muster.cli.connection import open_client
     from muster.client import calls
 

@@ -85,7 +85,7 @@ def _again(commands: Sequence["Command"]) -> str:
 
 def _watched(client: "SyncClient", commands: Sequence["Command"], wait: float | None) -> int:
     from muster.cli import command_output, output
-    from muster.cli.command_results import print_failures, worst_exit_code
+    from muster.cli.command_output import print_failures, worst_exit_code
     from muster.cli.operation_watch import Patience, detachable
     from muster.client import calls
 

@@ -131,7 +131,7 @@ def watch(target: Target, *, wait: options.Wait = None) -> None:
     For a run, it is the worst exit code of its commands, as with `muster run`.
     """
     from muster.cli import output, progress_views
-    from muster.cli.command_results import commands_of_run, decided_by_commands, exit_code, print_failures
+    from muster.cli.command_output import commands_of_run, decided_by_commands, exit_code, print_failures
     from muster.cli.connection import find_operation, open_client
     from muster.cli.durations import format_taken
     from muster.cli.exits import OperationFailed

@@ -107,7 +107,7 @@ def _watched(
     client: "SyncClient", operation: "Operation", *, wait: float | None, results: Path | None
 ) -> None:
     from muster.cli import command_output, output, progress_views
-    from muster.cli.command_results import commands_of_run, decided_by_commands, exit_code, print_failures
+    from muster.cli.command_output import commands_of_run, decided_by_commands, exit_code, print_failures
     from muster.cli.downloads import FetchedResults
     from muster.cli.exits import OperationFailed
     from muster.cli.operation_watch import Patience, detachable, progress_of
@@ -153,7 +153,7 @@ def _watched(
 def _started(client: "SyncClient", feed: "Iterator[Progress]", operation: "Operation") -> "list[Command]":
     """Show the provisioning until its commands are there to be followed; then their output is shown."""
     from muster.cli import progress_views
-    from muster.cli.command_results import commands_of_run
+    from muster.cli.command_output import commands_of_run
 
     commands: list[Command] = []
     with progress_views.choose_view(elapsed=operation.elapsed_seconds, file=sys.stderr) as view:

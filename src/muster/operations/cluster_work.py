@@ -10,19 +10,24 @@ from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from muster.domain import cluster_progress as showing
+from muster.domain import cluster_decisions as decisions
 from muster.domain import operation as operations
 from muster.domain.backoff import backoff
 from muster.domain.cluster import LIVE_CLUSTERS, Cluster, ClusterChange, ClusterPlan, changed
-from muster.domain.cluster_decisions import Done, Situation, Wait
-from muster.domain.cluster_progress import LEARNED_FROM
+from muster.domain.cluster_decisions import LEARNED_FROM, Done, Situation, Wait
 from muster.domain.errors import ProviderError, Uncertain
 from muster.domain.operation import Operation, OperationChange, Status, Verdict
 from muster.domain.progress import Part, Progress
 from muster.domain.settings import Settings
 from muster.domain.template import TemplateSpec
-from muster.operations.driven_lease import ANSWER_WITHIN, DrivenLease, Next, prolong, still_driven
-from muster.operations.progress_publisher import ProgressPublisher
+from muster.operations.driven_lease import (
+    ANSWER_WITHIN,
+    DrivenLease,
+    Next,
+    ProgressPublisher,
+    prolong,
+    still_driven,
+)
 from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.cluster_store import FORGET
@@ -161,7 +166,7 @@ class Work:
         now = self.now()
         change = changed(self.cluster, now=now, stage=stage, **done.facts)
         ahead = replace(self.at, cluster=change.after, now=now)
-        progress = showing.shown(ahead, message=done.note, history=self.history)
+        progress = decisions.shown(ahead, message=done.note, history=self.history)
         shown = operations.progressed(self.at.operation, progress, now=now)
         await self.write(change, shown)
         self.driven.published_at, self.driven.failures, self.driven.retry_at = now, 0, 0.0
@@ -169,7 +174,7 @@ class Work:
 
     async def publish(self, message: str, parts: tuple[Part, ...] | None = None) -> None:
         now = self.now()
-        progress = showing.shown(
+        progress = decisions.shown(
             replace(self.at, now=now), message=message, parts=parts, history=self.history
         )
         await self.publisher.publish(self.at.operation, progress, self.driven, now=now, at_once=True)

@@ -13,7 +13,6 @@ from muster.domain.cluster import LIVE_CLUSTERS, Cluster, ClusterState
 from muster.domain.deadlines import overdue_after
 from muster.domain.errors import NotFound
 from muster.domain.failures import ORDERLY, Failed, Failure, LocalAdvice, grouped
-from muster.domain.holdings import holdings
 from muster.domain.ids import OperationId
 from muster.domain.job_figures import JobFigures, served, with_source
 from muster.domain.job_figures import grouped as grouped_jobs
@@ -41,6 +40,7 @@ from muster.domain.overview import (
     Pool,
     Pools,
     Runs,
+    holdings,
     split_acknowledged,
     warmth,
 )

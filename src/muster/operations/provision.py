@@ -42,9 +42,8 @@ from muster.domain.text import counted
 from muster.operations.boot_history import BootHistory
 from muster.operations.capacity import Capacity
 from muster.operations.concurrency import concurrently
-from muster.operations.driven_lease import DrivenLease, Next, still_driven
+from muster.operations.driven_lease import DrivenLease, Next, ProgressPublisher, still_driven
 from muster.operations.launcher import AdoptionPlan, Launcher, planned
-from muster.operations.progress_publisher import ProgressPublisher
 from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.store import OperationView

@@ -16,8 +16,7 @@ from muster.domain.release_decisions import CancelTarget, Release, Situation, de
 from muster.domain.requests import ReleaseRequest
 from muster.domain.settings import Settings
 from muster.domain.steps import RELEASE_STEPS
-from muster.operations.driven_lease import DrivenLease, Next, still_driven
-from muster.operations.progress_publisher import ProgressPublisher
+from muster.operations.driven_lease import DrivenLease, Next, ProgressPublisher, still_driven
 from muster.operations.submission import request_cancel
 from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports

@@ -40,9 +40,8 @@ from muster.domain.text import counted
 from muster.operations.commands import CommandDesk
 from muster.operations.concurrency import concurrently
 from muster.operations.desk import OperationDesk
-from muster.operations.driven_lease import DrivenLease, Next, still_driven
+from muster.operations.driven_lease import DrivenLease, Next, ProgressPublisher, still_driven
 from muster.operations.operator_desk import BY_OPERATOR
-from muster.operations.progress_publisher import ProgressPublisher
 from muster.operations.submission import request_cancel
 from muster.operations.watch import SilentNodes, WatchTracker
 from muster.ports.bundle import Ports

@@ -13,8 +13,7 @@ from functools import partial
 from muster.domain.errors import Conflict, InvalidRequest, NotFound
 from muster.domain.lifecycle import NodeState
 from muster.domain.serialization import fields_to_plain
-from muster.domain.template import Reuse, Template, TemplateSpec
-from muster.domain.template_plan import TemplatePlan, planned
+from muster.domain.template import Reuse, Template, TemplatePlan, TemplateSpec, planned
 from muster.ports.bundle import Ports
 from muster.ports.provider import UnmetRequirement
 

@@ -14,8 +14,7 @@ from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from muster.domain.errors import InvalidRequest
-from muster.probes.names import Names
-from muster.probes.ranges import Address, Ranges
+from muster.probes.addresses import Address, Names, Ranges
 
 LINE_MOST = 4096
 URL_MOST = 2048

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from msgspec import Meta
 
-from muster.domain import failures, findings, holdings, overview, wait_reasons
+from muster.domain import failures, findings, overview, wait_reasons
 from muster.domain import overview as domain
 from muster.domain.events import Entity
 from muster.domain.findings import About
@@ -120,7 +120,7 @@ class Runs(Shape):
 
     @classmethod
     def of(cls, found: domain.Runs) -> Self:
-        return convert(cls, found, count=len(found.items), items=found.items[: holdings.SHOWN])
+        return convert(cls, found, count=len(found.items), items=found.items[: overview.SHOWN])
 
 
 class HeldNode(Shape):
@@ -165,7 +165,7 @@ class HeldNodes(Shape):
 
     @classmethod
     def of(cls, held: Sequence[domain.HeldNode]) -> Self:
-        return cls(count=len(held), items=tuple(HeldNode.of(each) for each in held[: holdings.SHOWN]))
+        return cls(count=len(held), items=tuple(HeldNode.of(each) for each in held[: overview.SHOWN]))
 
 
 class FailureGroup(Shape):

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any, Self
 from muster.discovery import installed
 from muster.domain import template as domain
 from muster.domain.errors import InvalidRequest
-from muster.domain.template import Reuse, Runtime, UsageClass
-from muster.domain.template_plan import Effect
-from muster.domain.template_plan import TemplatePlan as Planned
+from muster.domain.template import Effect, Reuse, Runtime, UsageClass
+from muster.domain.template import TemplatePlan as Planned
 from muster.wire.base import EXAMPLE_TIME, Shape, Time, convert, shown
 from muster.wire.tables import given_tables, tables_of
 

@@ -22,9 +22,8 @@ from muster_simulation.invariants.broken import Broken
 from muster_simulation.invariants.job_rules import JobRules
 from muster_simulation.invariants.judge import Judge
 from muster_simulation.jobs.faults import CALM, JobPlan
-from muster_simulation.jobs.github import SimulatedGitHub
+from muster_simulation.jobs.github import ReplicaTransport, SimulatedGitHub
 from muster_simulation.jobs.runner import RunnerProcess
-from muster_simulation.jobs.transport import ReplicaTransport
 from muster_simulation.jobs.webhooks import WebhookSender
 from muster_simulation.jobs.workflows import LABEL_REPOSITORY, SET_REPOSITORY, People
 from muster_simulation.life import current_life, outside

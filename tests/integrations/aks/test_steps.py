@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.domain.cluster_progress import unknown
+from muster.domain.cluster_decisions import unknown
 from muster.domain.progress import Tone
 from muster.integrations.aks.sight import PoolSight, Sight
 from muster.integrations.aks.steps import STEPS, Stage, chips, planned, spent, state_words

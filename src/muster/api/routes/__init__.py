@@ -9,8 +9,6 @@ from muster.api.openapi import document
 from muster.api.router import JSON, Raw, Route, Table
 from muster.api.routes import (
     agent,
-    audit,
-    blobs,
     clusters,
     commands,
     events,
@@ -46,11 +44,11 @@ TABLES = (
     clusters.TABLE,
     jobs.TABLE,
     commands.TABLE,
-    blobs.TABLE,
+    commands.BLOBS,
     nodes.TABLE,
     templates.TABLE,
     events.TABLE,
-    audit.TABLE,
+    events.AUDIT,
     tokens.TABLE,
     sign_in.TABLE,
     agent.TABLE,

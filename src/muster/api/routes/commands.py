@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from starlette.responses import FileResponse, Response, StreamingResponse
 
 from muster.api.access import Access, Permit
-from muster.api.context import SHUTDOWN, CallerPermit, CallerToken, Context, Ctx, Key
+from muster.api.context import SHUTDOWN, CallerPermit, CallerToken, Context, Ctx, Key, RawRequest
 from muster.api.router import Raw, Route, Table
 from muster.domain import checks
 from muster.domain import command as domain
@@ -16,8 +16,8 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Kind, Status
 from muster.ports.store import Cursor
 from muster.ports.wakeups import command_topic
-from muster.wire.base import Page
-from muster.wire.commands import Command, CommandsQuery, CommandsRequest, OutputQuery
+from muster.wire.base import Page, at
+from muster.wire.commands import Blob, Command, CommandsQuery, CommandsRequest, OutputQuery
 
 PIECE = 256 * 1024
 RUN_LIST = 20
@@ -170,5 +170,29 @@ TABLE = Table(
         Route("GET", "/commands/{command_id}/artifact", Access.VIEWER, artifact, gives=_ARCHIVE),
         Route("GET", "/commands/{command_id}/terminal", Access.OPERATOR, terminal, gives=_BYTES),
         Route("POST", "/commands/{command_id}/cancel", Access.OPERATOR, cancel),
+    ),
+)
+
+
+async def upload(ctx: Ctx, request: RawRequest) -> Blob:
+    """Upload an archive (gzipped tar) for a command to start from.
+
+    The id is its SHA-256, so the same archive is kept once.
+    """
+    stored = await ctx.archives.put(request.stream(), now=ctx.now())
+    return Blob(id=stored.name, size=stored.size, expires_at=at(stored.expires_at))
+
+
+BLOBS = Table(
+    "blobs",
+    (
+        Route(
+            "PUT",
+            "/blobs",
+            Access.OPERATOR,
+            upload,
+            status=201,
+            takes=Raw("application/octet-stream", "(a gzipped tar archive)"),
+        ),
     ),
 )

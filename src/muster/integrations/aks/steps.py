@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from muster.domain.cluster import Cluster, ClusterStep, ClusterSteps
-from muster.domain.cluster_progress import UNKNOWN
+from muster.domain.cluster_decisions import UNKNOWN
 from muster.domain.progress import Part, Tone
 from muster.integrations.aks import sight as sights
 from muster.integrations.aks.sight import PoolSight, Sight

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from muster.domain import events as drafts
 from muster.domain.cluster import Cluster, ClusterChange, ClusterState
-from muster.domain.cluster_progress import LEARNED_FROM
+from muster.domain.cluster_decisions import LEARNED_FROM
 from muster.domain.errors import ClusterExists
 from muster.domain.ids import ClusterId, OperationId
 from muster.domain.operation import Fence, Operation, OperationChange

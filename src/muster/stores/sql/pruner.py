@@ -7,7 +7,7 @@ too, so that other writers never wait for gigabytes to go.
 
 from functools import cache
 
-from muster.domain.cluster_progress import LEARNED_FROM
+from muster.domain.cluster_decisions import LEARNED_FROM
 from muster.domain.ids import OperationId
 from muster.domain.requests import ReleaseRequest
 from muster.domain.run_decisions import provision_key, release_key

@@ -20,8 +20,7 @@ from muster.domain.ids import OperationId
 from muster.ports.commits import Written
 from muster.stores.sql.postgres import feed
 from muster.stores.sql.postgres.bridge import in_thread, pause
-from muster.stores.sql.postgres.connection_shares import Share
-from muster.stores.sql.postgres.connections import Connection, ConnectionFactory
+from muster.stores.sql.postgres.connections import Connection, ConnectionFactory, Share
 from muster.stores.sql.postgres.errors import Remedy, connection_ended, remedy, translate_error, uncertain
 from muster.stores.sql.postgres.pipeline import Pipeline
 from muster.stores.sql.tx import NOTHING, Locks, Params, Retry, Row, Value, Work, WorkResult

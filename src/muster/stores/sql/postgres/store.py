@@ -18,8 +18,7 @@ from muster.ports.commits import AfterCommit
 from muster.ports.ids import Ids
 from muster.stores.sql import schema, templates
 from muster.stores.sql.postgres import feed
-from muster.stores.sql.postgres.connection_shares import Share
-from muster.stores.sql.postgres.connections import Connection, ConnectionFactory
+from muster.stores.sql.postgres.connections import Connection, ConnectionFactory, Share
 from muster.stores.sql.postgres.errors import translate_error
 from muster.stores.sql.postgres.loop_engine import LoopEngine
 from muster.stores.sql.postgres.session import PgTx, Reader, Writer
