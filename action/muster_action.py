@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Action's one program, for Python 3.8 or later without packages: provision runners, or release them.
 
-Everything may be repeated: a request carries a key made of the run attempt and the label, so a step that is
+Everything may be repeated: a request carries a key made of the run attempt and the label. So a step that is
 tried again finds what the first try began. A step that is cancelled cancels its provision. Secrets are masked
 before anything else is written.
 """

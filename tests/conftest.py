@@ -1,7 +1,7 @@
-"""What tests measured is shown at the end, whichever process measured it. Programs under test hear Ctrl-C.
+"""Show what tests measured at the end, whichever process measured it. Programs under test hear Ctrl-C.
 
 Workers get the long tests first, and no name of a test is longer than a line. A failure is told when it
-happens, and a test that hangs even after its time-out ends its worker: a run that is cut off has said why.
+happens. A test that hangs even after its time-out ends its worker.
 """
 
 import faulthandler
@@ -22,7 +22,7 @@ _STDERR = pytest.StashKey[int]()
 """The process's own: while a test runs, its output is captured."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # As in a shell's background. Whoever is started from here would never hear it either.
+    # As in a shell's background. Processes that are started from here would never hear it either.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

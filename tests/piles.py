@@ -94,7 +94,7 @@ QUICK = (
     "tests/simulation/test_seeds.py::test_heavy_faults_break_no_promise[range(0, 3)]",
     "tests/simulation/test_seeds.py::test_heavy_faults_break_no_promise[range(3, 6)]",
     "tests/simulation/test_seeds.py::test_light_faults_break_no_promise[range(10000, 10003)]",
-    "tests/simulation/test_seeds.py::test_without_faults_nobody_who_fits_is_refused[range(20000, 20003)]",
+    "tests/simulation/test_seeds.py::test_without_faults_no_fitting_request_is_refused[range(20000, 20003)]",
 )
 """What `make test` runs of them all the same: one walk through each part."""
 

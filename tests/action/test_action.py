@@ -145,7 +145,7 @@ def test_a_token_that_was_given_is_masked_before_anything_else_is_said(
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "::add-mask::muster_secret"
     assert [line for line in said if "muster_secret" in line] == said[:1]
-    assert partner.asked[0][2]["Authorization"] == "Bearer muster_secret", "and nobody signs for the job"
+    assert partner.asked[0][2]["Authorization"] == "Bearer muster_secret", "and no issuer signs for the job"
 
 
 def test_a_redirect_is_named_and_not_followed_with_the_token(
@@ -158,7 +158,7 @@ def test_a_redirect_is_named_and_not_followed_with_the_token(
     assert "it sends us on to" in said and "set `server` to the address" in said
 
 
-def test_nobody_s_words_become_commands_to_the_runner_or_break_the_summary(
+def test_no_words_become_commands_to_the_runner_or_break_the_summary(
     partner: Partner, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     evil = "50% | done\n::set-output name=label::x\r\n##[error]y <b>"
@@ -270,7 +270,7 @@ def test_a_count_of_none_is_told_what_the_least_is(
 
 @pytest.mark.parametrize("mode", ["provision", "release"])
 @pytest.mark.parametrize("label", ["one\ntwo", "one\r\nlabel=two", "größe", "a b", "-a", "a" * 201])
-def test_a_label_that_is_none_is_refused_before_anybody_is_asked(
+def test_a_label_that_is_none_is_refused_before_anything_is_asked(
     partner: Partner,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -295,7 +295,7 @@ def test_a_token_that_cant_be_sent_is_refused_at_once_and_not_quoted(
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "1.5", "many", "nan", "1e9"])
-def test_a_count_that_is_none_is_refused_before_anybody_is_asked(
+def test_a_count_that_is_none_is_refused_before_anything_is_asked(
     partner: Partner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], count: str
 ) -> None:
     monkeypatch.setenv("INPUT_INSTANCE_COUNT", count)

@@ -304,8 +304,8 @@ def test_what_cant_be_collected_is_left_out_without_a_word_in_the_output(plane: 
 
 
 @contextmanager
-def somebody(folder: Path) -> Iterator[None]:
-    """As a user whom permissions bind. Root only seems to be one: for files it becomes nobody meanwhile."""
+def as_another_user(folder: Path) -> Iterator[None]:
+    """Run as a user that permissions bind. Root only seems to be one: for files it becomes another user."""
     libc, nobody = ctypes.CDLL(None), 65534
     if os.geteuid() == 0:
         for path in (folder, *folder.rglob("*")):
@@ -326,7 +326,7 @@ def test_one_that_cant_be_read_is_left_out_of_the_results_and_named() -> None:
             (folder / path).touch()
         for path in ("a", "locked"):
             (folder / path).chmod(0)
-        with somebody(folder), chdir(folder), (folder / "results.tgz").open("wb") as results:
+        with as_another_user(folder), chdir(folder), (folder / "results.tgz").open("wb") as results:
             left = pack(results, ["b", "a", "locked", "d", "nothing"])
         with tarfile.open(folder / "results.tgz") as archive:
             assert archive.getnames() == ["b", "locked", "d", "d/e", "d/e/f"]

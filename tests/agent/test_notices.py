@@ -17,7 +17,7 @@ def test_a_notice_is_told_before_anything_else_and_once() -> None:
     assert a.news(drive.state) == {}
 
 
-def test_a_notice_that_nobody_heard_is_told_again() -> None:
+def test_a_notice_that_was_not_heard_is_told_again() -> None:
     drive = attached()
     drive.feed(a.Noticed(120.0))
     drive.answer("report", 0)

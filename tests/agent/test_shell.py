@@ -33,7 +33,7 @@ def numbers(path: Path) -> list[int]:
 # --- joining ------------------------------------------------------------------------------------------------
 
 
-def test_the_proof_is_the_prefix_and_the_secret_from_the_descriptor_and_nobody_else_sees_it(
+def test_the_proof_is_the_prefix_and_the_secret_from_the_descriptor_and_no_child_sees_it(
     plane: Plane, start: Start
 ) -> None:
     plane.boot["script"] = "env; cat /proc/$PPID/cmdline /proc/$PPID/environ; ls -l /proc/self/fd; exit 1"
@@ -84,7 +84,7 @@ def test_a_refused_machine_powers_off_and_says_why(plane: Plane, start: Start) -
     assert agent.wait() == 0 and "joined already" in agent.log
 
 
-def test_a_second_agent_in_the_same_directory_refuses_and_harms_nobody(plane: Plane, start: Start) -> None:
+def test_a_second_agent_in_the_same_directory_refuses_and_does_no_harm(plane: Plane, start: Start) -> None:
     plane.boot["script"] = "sleep 1000 & echo $! >daemon"
     first = start()
     booted(plane)

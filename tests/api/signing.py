@@ -66,7 +66,7 @@ class SignIn:
         return browser
 
     async def notice(self, browser: httpx.AsyncClient) -> str:
-        """Why the page says that nobody is signed in; it says so once."""
+        """Why the page says that no person is signed in; it says so once."""
         offered = (await browser.get(f"{ROOT}/sign-in")).json()
         assert offered["signed_in"] is False and offered["name"] == "Example Login"
         assert (await browser.get(f"{ROOT}/sign-in")).json()["notice"] == ""

@@ -54,7 +54,7 @@ def _expected(route: Route, who: str) -> bool | HTTPStatus:
     return may(Role(who), needed) or HTTPStatus.FORBIDDEN
 
 
-async def test_every_route_is_for_whom_its_table_says(site: Site) -> None:
+async def test_every_route_is_for_the_roles_that_its_table_names(site: Site) -> None:
     """All routes with all kinds of credentials: the tables are what the server mounts."""
     wrong: list[str] = []
     for who, secret in (await _credentials(site)).items():
@@ -154,7 +154,7 @@ async def test_secrets_are_in_no_event_and_no_list(site: Site) -> None:
     "path",
     ["/api/v1/overview", "/api/v1/nodes/node-nobody", "/api/v1/no-such", "/healthz", "/api/v1/openapi.json"],
 )
-async def test_no_answer_is_kept_by_anybody_or_guessed_at(site: Site, path: str) -> None:
+async def test_no_answer_is_cached_or_guessed_at(site: Site, path: str) -> None:
     headers = (await site.http().get(path)).headers
     assert headers.get_list("cache-control") == ["no-store"]
     assert headers.get_list("x-content-type-options") == ["nosniff"]

@@ -1,4 +1,4 @@
-"""Every event of what somebody did says who it was."""
+"""Every event of what a person did says who it was."""
 
 import json
 from typing import Any

@@ -58,7 +58,7 @@ async def test_a_join_says_all_that_an_agent_needs(site: Site) -> None:
     assert admitted["desired"]["dead_man"] > 0
 
 
-async def test_a_proof_that_nobody_made_is_turned_away(site: Site) -> None:
+async def test_an_invented_proof_is_turned_away(site: Site) -> None:
     answer = await site.http("").post(JOIN, json={"proof": "nonsense", "key": "k", "boot_id": "b"})
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
 

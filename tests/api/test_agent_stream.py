@@ -95,7 +95,7 @@ async def test_a_node_hears_each_thing_to_do_once_from_its_join_to_its_end(site:
         release = await client.send(calls.release(operation_id=operation.operation_id))
         second = (await connection.line())["desired"]
         assert (second["directive"], second["assignment_id"]) == ("detach", assignment)
-        assert second["version"] > said["version"], "what changed only the version was told to nobody"
+        assert second["version"] > said["version"], "what changed only the version was not told"
 
         said = (await node.post(f"{AGENT}/report", json={"detached": assignment})).json()
         assert said["directive"] == "stay"

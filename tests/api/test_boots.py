@@ -60,7 +60,7 @@ def test_a_boot_that_failed_lasted_until_it_was_given_up_whatever_became_of_the_
     )
 
 
-def test_a_boot_that_was_rescued_shows_how_long_nobody_waited_for_it() -> None:
+def test_a_boot_that_was_rescued_shows_how_long_it_was_given_up() -> None:
     rescued = node(NodeState.IDLE, created_at=100.0, entered_at=400.0, booted_at=175.0)
     marks = [*MARKS, GIVEN_UP, Mark(at=175.0, phase="booted")]
     found = Timeline.of(rescued, marks, (), now=900.0)

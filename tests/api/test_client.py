@@ -48,7 +48,7 @@ class _Cut(httpx.SyncByteStream):
             raise httpx.ReadError("connection reset")
 
 
-def test_nobody_at_the_address_is_one_sentence_that_says_what_to_do() -> None:
+def test_an_address_without_a_server_is_one_sentence_that_says_what_to_do() -> None:
     slept: list[float] = []
     with (
         SyncClient("http://127.0.0.1:9", "secret", sleep=slept.append) as client,
@@ -273,10 +273,10 @@ def test_a_lost_server_is_told_once_and_again_when_it_is_back(outage: int) -> No
 def test_a_server_that_never_was_there_is_not_called_lost() -> None:
     told: list[ConnectionChange] = []
 
-    def nobody(_request: httpx.Request) -> httpx.Response:
+    def unreachable(_request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused")
 
-    transport = httpx.MockTransport(nobody)
+    transport = httpx.MockTransport(unreachable)
     with (
         SyncClient(
             "http://muster.test", transport=transport, sleep=lambda _: None, on_change=told.append

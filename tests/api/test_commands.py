@@ -44,7 +44,7 @@ async def test_a_command_runs_on_every_node_and_its_output_comes_back(site: Site
     assert (await client.send(calls.commands(run="run-1", limit=1))).next is not None
 
 
-async def test_the_environment_reaches_the_node_and_nobody_else(site: Site) -> None:
+async def test_the_environment_reaches_only_the_node(site: Site) -> None:
     client = site.client()
     await site.provisioned(client)
     (command,) = await client.send(calls.execute(ECHO, run="run-1"))
@@ -187,7 +187,7 @@ async def test_an_archive_is_named_by_its_content_and_given_to_the_node_that_nee
     assert (await node.get(f"/api/v1/agent/blobs/{blob.id}")).content == b"some archive"
 
 
-async def test_an_archive_that_nobody_sent_is_refused_before_anything_starts(site: Site) -> None:
+async def test_an_archive_that_was_never_sent_is_refused_before_anything_starts(site: Site) -> None:
     client = site.client()
     await site.provisioned(client)
     asked = Execution(argv=("true",), archive="sha256-0")
@@ -282,7 +282,9 @@ async def test_a_command_that_was_released_keeps_its_results(site: Site) -> None
     await refused()
 
 
-async def test_what_nobody_asked_for_lately_makes_way_on_a_full_shelf(tmp_path: Path) -> None:
+async def test_the_archive_that_was_asked_for_longest_ago_is_dropped_when_all_are_full(
+    tmp_path: Path,
+) -> None:
     async with opened(tmp_path, blob_most=500, blobs_total=1000) as site:
         http = site.http()
         kept = [(await http.put("/api/v1/blobs", content=each * 400)).json()["id"] for each in (b"a", b"b")]
@@ -295,7 +297,7 @@ async def test_what_nobody_asked_for_lately_makes_way_on_a_full_shelf(tmp_path: 
         assert (await http.put("/api/v1/blobs", content=b"d" * 400)).status_code == 507
 
 
-async def test_whoever_looks_for_results_that_were_not_taken_hears_why(tmp_path: Path) -> None:
+async def test_a_look_for_results_that_were_not_taken_says_why(tmp_path: Path) -> None:
     async with opened(tmp_path, blob_most=9) as site:
         site.hold.set()
         await site.template()

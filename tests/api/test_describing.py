@@ -108,7 +108,7 @@ async def test_every_code_of_the_table_is_known_to_the_client(site: Site) -> Non
             assert type(error).__name__ == kind.__name__
 
 
-async def test_what_nobody_expected_is_a_problem_with_an_id_that_is_in_the_log(
+async def test_an_unforeseen_error_is_a_problem_with_an_id_that_is_in_the_log(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*args: object, **kwargs: object) -> object:
@@ -144,7 +144,7 @@ async def test_a_store_that_does_not_answer_is_a_503_that_says_when_to_ask_again
 async def test_where_the_store_is_stands_in_the_log_and_in_no_answer(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, token: str | None
 ) -> None:
-    """Nobody can be recognised without a store, so whoever is answered may be anybody."""
+    """Without a store no token can be recognised, so the answer may go to any caller."""
     where = "postgresql://keeper@db.internal/secrets"
 
     async def away(*args: object, **kwargs: object) -> object:

@@ -56,6 +56,6 @@ async def test_without_a_bundle_the_answer_says_why(site: Site) -> None:
         await client.send(calls.diagnosis("no-such-node"))
 
 
-async def test_whoever_shows_no_token_sees_no_diagnosis(site: Site) -> None:
+async def test_without_a_token_no_diagnosis_is_shown(site: Site) -> None:
     answer = await site.http("").get("/api/v1/nodes/x/diagnosis")
     assert answer.status_code == 401

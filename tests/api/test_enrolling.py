@@ -85,7 +85,7 @@ async def test_the_same_key_is_the_same_node_with_a_fresh_token(site: Site) -> N
     assert (await second.post("/api/v1/agent/beat")).status_code == 200
 
 
-async def test_another_key_is_another_node_and_nobody_is_condemned(site: Site) -> None:
+async def test_another_key_is_another_node_and_no_node_is_condemned(site: Site) -> None:
     await _template(site)
     first, one = await _serving(site)
     _, two = await _serving(site, key="drawn-at-random-2")
@@ -207,7 +207,7 @@ async def test_a_full_house_says_so(site: Site) -> None:
     assert (await _enrol(site)).status_code == 200, "who is in may come again"
 
 
-async def test_nobody_can_provision_apps(site: Site) -> None:
+async def test_apps_can_not_be_provisioned(site: Site) -> None:
     await _template(site)
     with pytest.raises(InvalidRequest, match="apps that enrol themselves"):
         await site.client().send(calls.provision(ProvisionRequest(template="web", count=1, run="run-1")))
@@ -267,7 +267,7 @@ async def test_a_machine_cannot_leave_and_an_app_has_nothing_to_detach_from(site
 
 
 @pytest.mark.parametrize("said", [{"status": "happy"}, {"status": 1}, {"status": "ready", "reason": "a\nb"}])
-async def test_a_word_that_nobody_knows_is_refused(site: Site, said: dict[str, Any]) -> None:
+async def test_an_unknown_word_is_refused(site: Site, said: dict[str, Any]) -> None:
     await _template(site)
     app, _ = await _serving(site)
     answer = await app.post("/api/v1/agent/beat", json=said)
@@ -315,7 +315,7 @@ async def test_what_an_app_says_counts_also_when_its_beats_are_answered_from_mem
         b'{"x": "' + b"x" * 5000 + b'"}',
     ],
 )
-async def test_a_beat_that_makes_no_sense_is_refused_and_disturbs_nobody(site: Site, body: bytes) -> None:
+async def test_a_beat_that_makes_no_sense_is_refused_and_changes_nothing(site: Site, body: bytes) -> None:
     await _template(site)
     app, admitted = await _serving(site)
     for _ in range(2):  # asked, and from memory

@@ -1,4 +1,4 @@
-"""Hooks of integrations over HTTP: bounded, timed, and open to nobody's guesses."""
+"""Hooks of integrations over HTTP: bounded, timed, and safe from guesses."""
 
 import asyncio
 from collections.abc import AsyncIterator

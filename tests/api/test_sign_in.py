@@ -71,7 +71,7 @@ async def test_over_https_the_cookies_are_secure_and_bound_to_the_host(tmp_path:
 
 
 async def _refused(sign_in: SignIn, answer: dict[str, str] | None = None) -> str:
-    """Sign in, with this over the right answer; why it failed. Nobody is signed in after it."""
+    """Sign in, with this over the right answer. Return why it failed. No session exists after it."""
     browser = sign_in.browser()
     right = await sign_in.begun(browser)
     done = await sign_in.answered(browser, {**right, **(answer or {})})
@@ -91,7 +91,7 @@ UNPROVEN: list[tuple[dict[str, str], str]] = [
 ]
 
 
-async def test_an_answer_that_proves_nothing_signs_nobody_in(sign_in: SignIn) -> None:
+async def test_an_answer_that_proves_nothing_begins_no_session(sign_in: SignIn) -> None:
     for answer, why in UNPROVEN:
         assert why in await _refused(sign_in, answer)
 
@@ -110,29 +110,29 @@ WRONG_CLAIMS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_an_id_token_for_anything_else_signs_nobody_in(sign_in: SignIn) -> None:
+async def test_an_id_token_for_anything_else_begins_no_session(sign_in: SignIn) -> None:
     for claims, why in WRONG_CLAIMS:
         sign_in.issuer.claims = claims
         assert why in await _refused(sign_in), claims
 
 
-async def test_an_unsigned_id_token_signs_nobody_in(sign_in: SignIn) -> None:
+async def test_an_unsigned_id_token_begins_no_session(sign_in: SignIn) -> None:
     sign_in.issuer.unsigned = True
     assert "signed in a way that Muster does not accept" in await _refused(sign_in)
 
 
-async def test_an_id_token_of_another_key_signs_nobody_in(sign_in: SignIn) -> None:
+async def test_an_id_token_of_another_key_begins_no_session(sign_in: SignIn) -> None:
     sign_in.issuer.forger = ECKey.generate_key("P-256")
     assert f"signature is not that of {ISSUER}" in await _refused(sign_in)
 
 
-async def test_an_id_token_that_is_signed_with_a_secret_signs_nobody_in(sign_in: SignIn) -> None:
+async def test_an_id_token_that_is_signed_with_a_secret_begins_no_session(sign_in: SignIn) -> None:
     """So a public key that was taken for a secret opens nothing either."""
     sign_in.issuer.forger, sign_in.issuer.algorithm = OctKey.generate_key(256), "HS256"
     assert "signed in a way that Muster does not accept" in await _refused(sign_in)
 
 
-async def test_no_id_token_and_an_unreadable_one_sign_nobody_in(sign_in: SignIn) -> None:
+async def test_no_id_token_and_an_unreadable_one_begin_no_session(sign_in: SignIn) -> None:
     for body in ({}, {"id_token": None}, {"id_token": "a.b.c"}, {"id_token": "x" * 70_000}):
         sign_in.issuer.exchange = httpx.Response(200, json=body)
         assert "cannot sign in" in await _refused(sign_in)
@@ -211,7 +211,7 @@ async def test_a_provider_that_was_never_reached_is_told_on_the_page(tmp_path: P
         assert "no https address as token_endpoint" in await server.notice(browser)
 
 
-async def test_a_person_whom_no_rule_covers_is_told_why_and_noted(sign_in: SignIn) -> None:
+async def test_a_person_without_a_rule_is_told_why_and_noted(sign_in: SignIn) -> None:
     sign_in.issuer.person |= {"groups": ["guests"]}
     assert "no rule of [oidc.roles] covers this person; the claim 'groups' has the groups: guests" in (
         await _refused(sign_in)

@@ -92,7 +92,7 @@ async def test_a_workflow_may_not_ask_for_another_run(signing: Signing, other: d
     "run", ["acme/web/7-1", "acme/shop/8-1", "acme/shop/7-2", "acme/shop/7-11", "nightly"]
 )
 async def test_a_workflow_may_not_take_the_name_of_another_run(signing: Signing, run: str) -> None:
-    """Nodes without a workflow: whoever has the name would find a foreign provision among its own."""
+    """Nodes without a workflow: a workflow of this name would find a foreign provision among its own."""
     answer = await signing.http().post("/api/v1/provisions", json={**ASKED, "run": run})
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
     assert "this is run acme/shop/7-1" in answer.json()["detail"]
@@ -101,7 +101,7 @@ async def test_a_workflow_may_not_take_the_name_of_another_run(signing: Signing,
 async def test_a_workflow_s_release_sees_only_its_own_provisions_of_a_run(
     signing: Signing, site: Site
 ) -> None:
-    """Somebody with a token used the same name, before and after."""
+    """A person with a token used the same name, before and after."""
     others = {**ASKED, "owner": "acme/web"}
     await site.http().post("/api/v1/provisions", json=others)
     http = signing.http()

@@ -201,7 +201,7 @@ def _errors(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @on_each_loop
-async def test_a_server_that_stops_ends_its_streams_and_breaks_those_that_nobody_reads(
+async def test_a_server_that_stops_ends_its_streams_and_breaks_those_that_are_not_read(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stuck: list[ChunkedAnswer] = []

@@ -88,7 +88,7 @@ async def test_followers_of_one_operation_share_what_is_read_of_it(site: Site) -
         assert await second.look(len(told)), "the store was asked"
         assert first.steps == told, "nothing is told twice"
     with shared.follow(operation_id) as anew:
-        assert anew is not first, "nothing is kept when nobody follows"
+        assert anew is not first, "nothing is kept without a follower"
 
 
 async def test_what_this_process_wrote_itself_is_not_read_again(site: Site) -> None:
@@ -361,7 +361,7 @@ async def test_a_permit_is_looked_at_again_after_a_while(site: Site) -> None:
 
 
 def alone(site: Site, *, look_every: float, keep_alive: float) -> tuple[Context, Permit]:
-    """The API of a replica that nobody tells what the others write."""
+    """The API of a replica that isn't told what the others write."""
     settings = replace(site.api.context.settings, look_every=look_every, keep_alive=keep_alive)
     ports = replace(site.ports, wakeups=LocalWakeups())
     ctx = replace(site.api.context, settings=settings, ports=ports)

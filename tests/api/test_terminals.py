@@ -270,7 +270,7 @@ async def test_an_agent_that_sends_without_end_is_stopped_by_a_person_who_does_n
             while sent < 1 << 30:
                 await far.send(bytes(60_000))
                 sent += 60_000
-    assert sent < 64 << 20, "somebody kept it"
+    assert sent < 64 << 20, "the reader kept it"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10, "in kilobytes"
     writer.close()
 

@@ -1,4 +1,4 @@
-"""An answer goes out in one piece, and nobody waits for a body to see a head."""
+"""An answer goes out in one piece, and its head doesn't wait for its body."""
 
 import asyncio
 from typing import cast

@@ -38,7 +38,7 @@ def run(site: Site, token: str, *words: str) -> str:
 def test_the_output_of_a_run_is_seen_while_it_comes_and_stays(
     site: Site, view: View, tokens: dict[str, str]
 ) -> None:
-    gate = socket.create_server(("127.0.0.1", 0))  # whoever connects waits until it is closed
+    gate = socket.create_server(("127.0.0.1", 0))  # a client that connects waits until it is closed
     words = ("-t", "quick", "-n", "2", "--run", "talking", "--detach", "-o", "json", "--")
     command = ("sh", "-c", SCRIPT, str(gate.getsockname()[1]))
     operation_id = run(site, tokens["operator"], *words, *command)

@@ -255,7 +255,7 @@ def test_new_keys_of_the_provider_and_its_absence(
     provider.stop()
     try:
         person.page.reload()
-        person.is_on("/nodes")  # whoever is signed in stays so
+        person.is_on("/nodes")  # a person who is signed in stays so
         server.restart()  # it forgets how the provider described itself
         late = Person(open_view(server.url, None), provider)
         late.view.go("/nodes")

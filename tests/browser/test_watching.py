@@ -75,7 +75,7 @@ def test_a_boot_that_fails_is_shown_with_its_diagnosis(site: Site, view: View) -
     expect(view.by("diagnosis").first).to_contain_text("nodejs-99")
 
 
-def test_a_provision_is_cancelled_from_its_banner_by_somebody(site: Site, view: View) -> None:
+def test_a_provision_is_cancelled_from_its_banner_by_a_named_person(site: Site, view: View) -> None:
     asked = site.ask(calls.provision(site.request(1, "called-off", template="hanging")))
     view.go("/")
     mine = banner(view, asked.operation_id)
@@ -116,7 +116,7 @@ def test_a_reload_and_a_server_that_dies_in_the_middle_lose_nothing(site: Site, 
 
 
 def test_seven_windows_of_one_browser_leave_connections_for_requests(site: Site, view: View) -> None:
-    """Over HTTP/1.1 it has six to a server; were all of them streams, nobody could ask for anything."""
+    """Over HTTP/1.1 it has six to a server. If all of them were streams, no request could be made."""
     view.go("/")
     windows = [view, *(View(page=view.page.context.new_page(), url=view.url) for _ in range(6))]
     for window in windows:

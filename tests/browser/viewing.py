@@ -1,7 +1,7 @@
 """A real Chromium, and pages in it that notice what a person behind a strict proxy would.
 
-Owns what holds on every page of every test: no word of complaint on the console, no request to anybody but
-the server, no dialog that a name could have opened.
+Owns what holds on every page of every test. The console shows no warning. The page asks only its server. No
+name opens a dialog.
 """
 
 import os
@@ -67,7 +67,7 @@ class View:
     forgiven: Callable[[str], bool] = lambda _words: False
     """Complaints that a test provokes: a server that is away, a token that ended."""
     neighbours: tuple[str, ...] = ()
-    """Others whom a test lets the browser go to: an identity provider."""
+    """Other hosts that a test lets the browser go to: an identity provider."""
 
     def go(self, path: str = "/") -> Page:
         self.page.goto(self.url + path)

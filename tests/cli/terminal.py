@@ -83,7 +83,7 @@ class Terminal:
         return Said(done.returncode, done.stdout, done.stderr)
 
     def unread(self, *words: str) -> tuple[int, str]:
-        """With nobody at the other end of the pipe: the exit code, and what was said on stderr."""
+        """Run with a pipe that isn't read. Return the exit code, and what was said on stderr."""
         reading, writing = os.pipe()
         os.close(reading)
         with os.fdopen(writing, "w") as closed:
@@ -123,7 +123,9 @@ class Terminal:
                         if answer and until.encode() in drawn:
                             os.write(ours, answer)
                             answer = b""
-            except BaseException:  # the test's time is over: nobody reads, so it would never end by itself
+            except (
+                BaseException
+            ):  # the test's time is over: the pipe isn't read, so it would never end by itself
                 client.kill()
                 raise
             finally:

@@ -350,7 +350,7 @@ def test_brakes_and_hands_on_nodes(terminal: Terminal) -> None:
     assert "is terminating" in terminal.muster("nodes", "terminate", second).out
     looks = (terminal.muster("nodes", "show", second).out for _ in range(500))
     gone = next(shown for shown in looks if "terminated" in shown)
-    assert "not kept any more" in gone and "never" not in gone, "it was seen, only nobody knows when"
+    assert "not kept any more" in gone and "never" not in gone, "it was seen, but it is unknown when"
     assert terminal.muster("release", "by-hand").code == 0
 
 
@@ -400,7 +400,7 @@ def test_a_token_works_until_it_is_revoked(terminal: Terminal, site: Site) -> No
     assert refused.code == 2 and "was revoked" in refused.err
 
 
-def test_the_only_admin_does_not_lock_everybody_out(terminal: Terminal) -> None:
+def test_the_only_admin_can_not_be_revoked(terminal: Terminal) -> None:
     tokens = terminal.muster("tokens", "-o", "json").json["items"]
     (admin,) = [each for each in tokens if each["role"] == "admin"]
     refused = terminal.muster("tokens", "revoke", admin["id"])
@@ -503,9 +503,7 @@ def test_doctor_finds_server_store_and_what_is_in_force(terminal: Terminal) -> N
 
 
 @pytest.mark.parametrize("words", [("events",), ("events", "-o", "json"), ("nodes",), ("events", "--follow")])
-def test_a_pipe_that_nobody_reads_any_more_ends_it_quietly(
-    terminal: Terminal, words: tuple[str, ...]
-) -> None:
+def test_a_pipe_that_is_not_read_any_more_ends_it_quietly(terminal: Terminal, words: tuple[str, ...]) -> None:
     assert terminal.unread(*words) == (0, "")
 
 

@@ -9,7 +9,7 @@ from muster_simulation import demo_aks
 from tests.cli.terminal import Terminal
 
 HASTE = 0.05
-"""Of the demo's own times: nobody watches."""
+"""Of the demo's own times: no person watches."""
 
 
 @pytest.fixture(autouse=True)

@@ -46,7 +46,7 @@ def test_good_credentials_are_good_for_every_place_that_is_named(
         (Level.OK, "this machine's own, as its GitHub is here too"),
     ]
     said = _said(tmp_path, fake.settings() + token + TRUST + of_acme)
-    assert "runners can be registered for acme/shop" not in [check.words for check in said], "nobody wants it"
+    assert "runners can be registered for acme/shop" not in [check.words for check in said], "it is unused"
 
 
 def test_the_right_to_look_up_runs_is_missed(fake: FakeGitHub, tmp_path: Path, token: str) -> None:

@@ -147,7 +147,7 @@ def test_names_and_times_that_no_file_can_have_are_left_out(tmp_path: Path) -> N
     assert found.left_out == ("a\0b", f"{deep}/x", "link")
 
 
-def test_more_files_than_anybody_wants_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(downloads, "MEMBERS_MOST", 2)
     two = [("a", tarfile.REGTYPE, ""), ("b", tarfile.REGTYPE, "")]
     assert len(unpack(archived(tmp_path / "two.tgz", *two), tmp_path / "two").names) == 2

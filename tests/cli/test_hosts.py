@@ -63,7 +63,7 @@ def test_an_unknown_host_is_told_by_every_command(terminal: Terminal) -> None:
         assert said.code == 2 and "web9" in said.err and "is none of the settings: web1, web2" in said.err
 
 
-def test_a_key_is_shown_and_trusted_only_if_somebody_says_so(lab: Lab, terminal: Terminal) -> None:
+def test_a_key_is_shown_and_trusted_only_if_a_person_says_so(lab: Lab, terminal: Terminal) -> None:
     lab.known_hosts.unlink()
     asked = terminal.muster("hosts", "trust", "web1")
     assert asked.code == 2 and "web1 at 127.0.0.1 shows SHA256:" in asked.err and "--yes" in asked.err

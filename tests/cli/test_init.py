@@ -1,4 +1,4 @@
-"""`muster init` and `muster service`, as somebody who sets up a machine uses them."""
+"""`muster init` and `muster service`, as a person who sets up a machine uses them."""
 
 import contextlib
 import errno

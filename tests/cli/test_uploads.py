@@ -58,7 +58,7 @@ def test_where_git_refuses_nothing_is_sent_and_its_words_are_told(
     tree(tmp_path)
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", "a.txt")
-    # How git is brought to take the repository for somebody else's, whoever runs the test.
+    # So git takes the repository for another user's, whichever user runs the test.
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     for directory in (tmp_path, tmp_path / "inner"):
         with pytest.raises(UsageProblem, match=r"(?s)--all-files.*dubious ownership"):

@@ -191,7 +191,7 @@ def test_limits_can_be_set_in_the_environment_and_a_mistyped_one_is_refused() ->
         load(environment={"MUSTER_LIMITS_STALE_AFTER": "soon"})
 
 
-def test_services_on_the_server_s_own_machine_are_probed_only_while_nobody_else_can_reach_it() -> None:
+def test_services_on_the_server_s_own_machine_are_probed_only_while_others_can_not_reach_it() -> None:
     assert {"127.0.0.0/8", "10.0.0.0/8"} <= set(load().probes.allowed)
     open_to_all = load(flags={"host": "0.0.0.0", "public_url": "http://10.0.0.5:8420"})  # noqa: S104
     assert "10.0.0.0/8" in open_to_all.probes.allowed

@@ -62,7 +62,7 @@ def terminal(code: str = "AAAA-BBBB", *, created_at: float = 10.0, address: str 
 
 
 class ClaimBatcher:
-    """Lets nobody go on from the first look at the tokens until all have looked."""
+    """Holds all after their first look at the tokens until each has looked."""
 
     def __init__(self, access: AccessStore, *, count: int) -> None:
         self._access = access

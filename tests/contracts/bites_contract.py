@@ -1,4 +1,4 @@
-"""What an SQL store forgets in one transaction is bounded in bytes: while it goes, nobody else can write."""
+"""What an SQL store forgets in one transaction is bounded in bytes: meanwhile no other writer can write."""
 
 import pytest
 

@@ -177,7 +177,7 @@ class ClusterStoreContract:
     async def test_with_the_work_its_token_is_forgotten(
         self, clusters: ClusterStore, end: dict[str, Any], token: str | None
     ) -> None:
-        """Ready; failed and left as it is; or given up, when nobody waits for what comes of it."""
+        """Ready; failed and left as it is; or given up, when no operation waits for what comes of it."""
         operation, cluster = await self._made(clusters)
         creating = changed(cluster, now=2.0, stage="creating")
         cluster = await clusters.write(creating, fence=operation.fence, token=TOKEN)

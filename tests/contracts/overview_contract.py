@@ -73,7 +73,7 @@ class OverviewContract:
     async def test_health_is_counted_of_those_who_stay(self, store: Store, overview: OverviewStore) -> None:
         records = Records(store)
         await store.apply_template(SPEC, now=1.0)
-        assert dict(await overview.health()) == {}, "nobody joined"
+        assert dict(await overview.health()) == {}, "no node joined"
         first, second, third = await records.idle(3)
         (fresh,) = await records.created(await records.leased(), 1)
         await store.apply(lifecycle.joined(fresh, boot_id="boot-1", now=5.0))
@@ -206,7 +206,7 @@ class OverviewContract:
 
     # --- who changed what -------------------------------------------------------------------------
 
-    async def test_what_somebody_did_is_found_with_who_did_it(
+    async def test_what_a_person_did_is_found_with_who_did_it(
         self, store: Store, access: AccessStore, overview: OverviewStore
     ) -> None:
         records = Records(store)
@@ -268,7 +268,7 @@ class OverviewContract:
 
     # --- duties -----------------------------------------------------------------------------------
 
-    async def test_the_last_tick_of_a_duty_is_known_to_everybody(
+    async def test_the_last_tick_of_a_duty_is_known_to_all(
         self, store: Store, overview: OverviewStore
     ) -> None:
         assert list(await overview.ticks()) == []

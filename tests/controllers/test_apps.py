@@ -1,4 +1,4 @@
-"""Apps among the duties: nobody takes them for orphans, vanished or dead; they end by their own rules."""
+"""Apps among the duties: they are never taken for orphans, vanished or dead; they end by their own rules."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

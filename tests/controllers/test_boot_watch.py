@@ -25,7 +25,7 @@ HEALTHY = sorted(path.read_text() for path in CONSOLES.glob("healthy_*.log"))
 
 
 class AllAlong(WatchTracker):
-    """Somebody watched since the given time, although no replica is left to say so."""
+    """A replica watched since the given time, although none is left to say so."""
 
     since = 0.0
 
@@ -41,7 +41,7 @@ def watcher(harness: Harness, **more: object) -> BootWatch:
 
 
 async def booting(harness: Harness, *manners: Behaviour) -> list[Node]:
-    """Nodes that boot, and nobody who judges them."""
+    """Nodes that boot, without a controller that judges them."""
     await harness.template(provision_timeout=5000.0)
     harness.agents.script(*manners)
     replica = await harness.replica()
@@ -259,7 +259,7 @@ async def test_a_node_that_boots_while_its_console_is_read_is_spared(harness: Ha
 
 
 @with_harness
-async def test_a_node_that_has_booted_is_nobody_for_the_watcher(harness: Harness) -> None:
+async def test_a_node_that_has_booted_is_not_watched(harness: Harness) -> None:
     (node,) = await booting(harness, Behaviour(attach=None))
     harness.cloud.end(node.machine_id)
     await watcher(harness).reconcile()

@@ -30,7 +30,7 @@ async def test_a_cluster_that_a_late_replica_asks_for_after_all_was_undone_is_de
     await harness.pass_time(70.0)  # until its lease is over and the other one has it
     await second.cancel(operation.id)
     assert (await harness.ended(operation)).status is Status.CANCELLED
-    harness.arm.put_group("rg-batch", "westeurope", {})  # somebody made it in the meantime
+    harness.arm.put_group("rg-batch", "westeurope", {})  # it was made in the meantime
 
     async def has_come() -> bool:
         return bool(harness.arm.clusters)

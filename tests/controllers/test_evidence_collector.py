@@ -24,7 +24,7 @@ FAILS = Behaviour(
 
 
 async def failed(harness: Harness, *manners: Behaviour, **template: Any) -> list[Node]:
-    """Nodes whose boot just failed, and nobody who does anything about it."""
+    """Nodes whose boot just failed, without a controller that handles them."""
     await harness.template(**{"rescue_window": 120.0} | template)
     harness.agents.script(*manners)
     replica = await harness.replica()
@@ -186,7 +186,7 @@ async def test_two_collectors_at_once_file_one_bundle_and_condemn_once(harness: 
 
 
 @with_harness
-async def test_a_console_that_hangs_leaves_a_marker_and_holds_up_nobody(harness: Harness) -> None:
+async def test_a_console_that_hangs_leaves_a_marker_and_delays_no_other_node(harness: Harness) -> None:
     first, second = await failed(harness, FAILS, FAILS)
     harness.cloud.slow_consoles[first.machine_id] = HANG
     harness.cloud.consoles[second.machine_id] = "words"

@@ -249,7 +249,7 @@ async def test_a_listing_that_breaks_off_proves_nothing(harness: Harness) -> Non
 
 
 @with_harness
-async def test_a_provider_that_can_not_tell_keeps_nobody_from_looking_at_the_others(harness: Harness) -> None:
+async def test_a_provider_that_can_not_tell_does_not_stop_the_look_at_the_others(harness: Harness) -> None:
     await stray(harness)
     ports = replace(harness.ports, providers={"aloof": aloof(harness.clock), **harness.ports.providers})
     orphans = Orphans(ports, harness.settings)

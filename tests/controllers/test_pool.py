@@ -115,7 +115,7 @@ async def test_nodes_that_hold_the_minimum_are_renewed_and_the_others_expire(har
 
 
 @with_harness
-async def test_the_minimum_stays_warm_for_callers_nobody_has_seen(harness: Harness) -> None:
+async def test_the_minimum_stays_warm_for_callers_that_are_yet_to_come(harness: Harness) -> None:
     await harness.template(min_idle=2, idle_timeout=100.0)
     replica = await harness.replica()
     await harness.count(2, NodeState.IDLE)

@@ -155,7 +155,7 @@ async def test_a_node_whose_provider_cannot_be_asked_needs_attention_too(harness
 async def test_a_node_whose_end_is_seen_late_needs_no_attention(harness: Harness) -> None:
     (node,) = await doomed(harness)
     harness.cloud.end(node.machine_id)
-    await harness.pass_time(10 * harness.settings.limits.attention)  # nobody was there to look
+    await harness.pass_time(10 * harness.settings.limits.attention)  # no replica was there to look
 
     await Reaper(harness.ports, harness.settings).reconcile()
 

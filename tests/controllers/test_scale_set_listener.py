@@ -110,7 +110,7 @@ async def test_a_runner_whose_job_another_took_is_removed_after_its_idle_timeout
 
 
 @with_harness
-async def test_a_busy_runner_is_left_alone_although_nobody_knows_that_it_is_busy(harness: Harness) -> None:
+async def test_a_busy_runner_is_left_alone_before_it_is_known_to_be_busy(harness: Harness) -> None:
     """The listener that heard of its start died; the next one asks GitHub, and believes it."""
     github = await ScaleSetHarness.listening(harness, reuse=Reuse.NEVER, idle_timeout=30.0)
     first, _ = await harness.replica(), await harness.replica()
@@ -118,7 +118,7 @@ async def test_a_busy_runner_is_left_alone_although_nobody_knows_that_it_is_busy
     await harness.count(1, NodeState.RUNNING)
     await harness.pass_time(10.0)
     first.life.kill()
-    github.world.sets.stale_assigned = -1  # GitHub's counts say that nobody is needed
+    github.world.sets.stale_assigned = -1  # GitHub's counts say that no runner is needed
     await github.done([job])
     assert job.conclusion == "success"
     github.world.sets.stale_assigned = 0

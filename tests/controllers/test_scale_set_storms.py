@@ -1,7 +1,7 @@
 """Scale sets in storms: jobs, deaths, pauses and faults in an order that a seed draws.
 
-The rules are the same in each: every job is served within a bound while there is room; there are never more
-runners than the set may have; no job runs twice; nothing is left.
+The rules are the same in each. Every job is served within a bound while there is room. There are never more
+runners than the set may have. No job runs twice. Nothing is left.
 """
 
 import asyncio

@@ -105,7 +105,7 @@ AWAY = 300.0
 
 
 async def returned(harness: Harness) -> tuple[Apps, list[NodeId]]:
-    """Services that nobody can reach, and that beat until the control plane went away. It is just back."""
+    """Services that can't be reached, and that beat until the control plane went away. It is just back."""
     apps, prober = await probed(harness)
     apps.drive()
     found = [await service(apps, number) for number in range(1, 6)]
@@ -123,7 +123,7 @@ async def offline(harness: Harness, node_id: NodeId) -> list[str]:
 
 
 @with_harness
-async def test_probes_that_failed_before_the_control_plane_was_away_make_nobody_offline(
+async def test_probes_that_failed_before_the_control_plane_was_away_make_no_app_offline(
     harness: Harness,
 ) -> None:
     apps, node_ids = await returned(harness)
@@ -179,7 +179,7 @@ async def test_a_probe_that_outstays_its_time_makes_no_other_service_offline(har
 
 
 @with_harness
-async def test_services_that_never_answer_hold_up_nobody_and_no_more_than_a_bounded_number(
+async def test_services_that_never_answer_delay_no_other_one_and_are_bounded_in_number(
     harness: Harness,
 ) -> None:
     apps, prober = await probed(harness)

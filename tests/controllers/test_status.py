@@ -110,14 +110,14 @@ async def test_of_two_judges_at_once_one_writes(harness: Harness) -> None:
 
 
 @with_harness
-async def test_a_restart_of_the_control_plane_calls_nobody_offline(harness: Harness) -> None:
+async def test_a_restart_of_the_control_plane_calls_no_node_offline(harness: Harness) -> None:
     await harness.template(idle_timeout=30_000.0)
     replica = await harness.replica()
     nodes = await harness.warm(10)
     for node in nodes:
         await until_it_is(harness, node.id, Health.READY)
     replica.life.kill()
-    for node in nodes:  # nobody can hear them either
+    for node in nodes:  # no replica can hear them either
         harness.agents.of(node.id).silence()
     await harness.pass_time(1000.0)
     for node in nodes:
@@ -157,12 +157,12 @@ async def test_a_verdict_that_lost_its_race_leaves_the_news_unheard(harness: Har
     ports = replace(harness.ports, store=watched_store(harness.store, interceptor))
     watch_tracker = WatchTracker(harness.store, harness.clock, harness.settings.limits)
 
-    async def somebody_is_quicker() -> None:
+    async def another_write_is_quicker() -> None:
         before = await vitals_of(harness, node.id)
         after = replace(before, health=Health.DEGRADED, health_version=before.health_version + 1)
         await harness.store.write_health(HealthChange(before=before, after=after, at=harness.now))
 
-    interceptor.before("write_health", somebody_is_quicker)
+    interceptor.before("write_health", another_write_is_quicker)
     await StatusKeeper(ports, harness.settings, watch_tracker).reconcile()
     assert (await vitals_of(harness, node.id)).news
     await StatusKeeper(ports, harness.settings, watch_tracker).reconcile()
@@ -214,7 +214,7 @@ async def test_a_run_survives_a_partition_that_heals_in_time(harness: Harness) -
 
 
 @with_harness
-async def test_nobody_is_given_up_for_time_in_which_nobody_watched(harness: Harness) -> None:
+async def test_no_node_is_given_up_for_time_in_which_no_replica_watched(harness: Harness) -> None:
     """It was offline for a moment when the control plane went away, and beats again when that is back."""
     await harness.template(max_runtime=30_000.0)
     replica = await harness.replica()

@@ -28,7 +28,7 @@ from tests.harness.interceptor import CallInterceptor, watched_store
 
 
 class AllAlong(WatchTracker):
-    """Somebody watched all the time, although no replica is left to say so."""
+    """A replica watched all the time, although none is left to say so."""
 
     async def look(self) -> Watch:
         return Watch(since=0.0)
@@ -168,10 +168,10 @@ async def test_losing_the_race_for_a_node_makes_no_event(harness: Harness, state
     await harness.pass_time(node.deadline_at - harness.now + 1.0)
     moved = nodes.extend(node, now=harness.now, deadline_at=harness.now + 100.0, source="operator")
 
-    async def somebody_is_quicker() -> None:
+    async def another_write_is_quicker() -> None:
         await harness.store.apply(moved)
 
-    interceptor.before("apply", somebody_is_quicker)
+    interceptor.before("apply", another_write_is_quicker)
     await sweep.reconcile()
 
     assert await harness.node(node.id) == moved.after
@@ -202,7 +202,7 @@ async def test_an_attached_nodes_time_is_its_operations_read_when_it_is_judged(h
 
 
 @with_harness
-async def test_nobody_judges_the_nodes_of_a_committed_operation_before_they_run(harness: Harness) -> None:
+async def test_the_nodes_of_a_committed_operation_are_not_judged_before_they_run(harness: Harness) -> None:
     await harness.template()
     await harness.warm(1)
     replica = await harness.replica()
@@ -225,7 +225,7 @@ async def test_nobody_judges_the_nodes_of_a_committed_operation_before_they_run(
 
 
 @with_harness
-async def test_a_sweep_that_stands_still_in_the_middle_judges_nobody_for_that_time(harness: Harness) -> None:
+async def test_a_sweep_that_stands_still_in_the_middle_judges_no_node_for_that_time(harness: Harness) -> None:
     node = await in_state(harness, idle)
     watch_tracker = WatchTracker(harness.store, harness.ports.clock, harness.settings.limits)
     await watch_tracker.look()

@@ -134,7 +134,7 @@ async def test_a_running_node_whose_machine_vanished_is_condemned_and_reaped(har
 
 
 @with_harness
-async def test_a_provider_that_can_not_tell_keeps_nobody_from_judging_the_others(harness: Harness) -> None:
+async def test_a_provider_that_can_not_tell_does_not_stop_the_judging_of_the_others(harness: Harness) -> None:
     node = await a_node_without_machine(harness)
     await harness.pass_time(harness.cloud.visibility_window)
     ports = replace(harness.ports, providers={"aloof": aloof(harness.clock), **harness.ports.providers})
@@ -146,7 +146,7 @@ async def test_a_provider_that_can_not_tell_keeps_nobody_from_judging_the_others
 
 
 @with_harness
-async def test_nobody_vanishes_from_a_provider_that_can_not_tell(harness: Harness) -> None:
+async def test_no_machine_vanishes_from_a_provider_that_can_not_tell(harness: Harness) -> None:
     node = await a_node_without_machine(harness)
     await harness.pass_time(harness.cloud.visibility_window)
     vanished = VanishedMachines(harness.ports, harness.watch_tracker)

@@ -37,7 +37,7 @@ def test_every_role_has_a_rank_but_the_one_beside_them() -> None:
 
 
 @pytest.mark.parametrize("other", RANKS)
-def test_who_may_enrol_may_do_nothing_else_and_nobody_else_may_enrol(other: Role) -> None:
+def test_the_role_that_may_enrol_may_do_nothing_else_and_no_other_role_may_enrol(other: Role) -> None:
     assert may(Role.ENROL, Role.ENROL)
     assert not may(Role.ENROL, other)
     assert not may(other, Role.ENROL)

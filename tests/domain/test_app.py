@@ -91,7 +91,7 @@ def test_an_app_is_handed_over_without_an_operation_and_without_a_latest_time() 
     assert (change.after.deadline_at, change.after.deadline_source) == (None, "")
 
 
-def test_nobody_else_is_handed_over_without_an_operation() -> None:
+def test_only_apps_are_handed_over_without_an_operation() -> None:
     with pytest.raises(IllegalTransition, match="hand over"):
         nodes.hand_over(
             node(NodeState.CREATED, booted_at=NOW, attached_at=NOW, operation_id=None),
@@ -135,7 +135,7 @@ def test_a_condemned_app_is_told_to_leave_not_to_stop() -> None:
 
 
 @pytest.mark.parametrize("reason", [*Reason, None])
-def test_only_what_somebody_meant_keeps_an_app_out(reason: Reason | None) -> None:
+def test_only_a_deliberate_end_keeps_an_app_out(reason: Reason | None) -> None:
     told = apps.turned_away(service(NodeState.TERMINATING, reason=reason, detail="silent"))
     assert isinstance(told, Removed if reason in apps.REMOVALS else Lost)
     assert "node-1" in str(told)
@@ -147,7 +147,7 @@ def test_a_template_of_apps_is_a_service_that_never_pools() -> None:
         TemplateSpec(name="web", provider=EXTERNAL)
 
 
-def test_whoever_answers_at_an_address_now_displaces_the_one_before() -> None:
+def test_the_app_that_answers_at_an_address_now_displaces_the_one_before() -> None:
     before = service(address="http://10.0.0.5:8000/health")
     change = nodes.displaced(before, now=NOW)
     assert change.after == replace(before, version=before.version + 1, address="")
@@ -173,7 +173,7 @@ def condemned(**fields: Any) -> Node:
     [(LOST, 10 * LOST), (10 * LOST, LOST), (LOST, None), (None, LOST)],
     ids=["seen last", "joined last", "never joined", "never seen"],
 )
-def test_an_app_is_gone_once_nobody_heard_it_for_long_enough(
+def test_an_app_is_gone_once_it_was_silent_for_long_enough(
     seen: float | None, joined: float | None, side: float
 ) -> None:
     def ago(seconds: float | None) -> float | None:
@@ -200,7 +200,7 @@ def test_an_app_that_left_is_gone_at_once() -> None:
         (Reason.RETIRED, "", "retired"),
     ],
 )
-def test_an_app_that_somebody_removed_hears_so_and_why(reason: Reason, detail: str, why: str) -> None:
+def test_an_app_that_was_removed_by_hand_hears_so_and_why(reason: Reason, detail: str, why: str) -> None:
     told = turned_away(condemned(reason=reason, detail=detail))
     assert isinstance(told, Removed)
     assert f"({why})" in str(told)

@@ -152,7 +152,7 @@ def test_a_node_without_a_deadline_is_never_overdue(state: NodeState) -> None:
 
 
 @pytest.mark.parametrize("state", [NodeState.TERMINATING, NodeState.TERMINATED])
-def test_a_condemned_node_is_nobodys_to_judge(state: NodeState) -> None:
+def test_a_condemned_node_is_not_judged(state: NodeState) -> None:
     assert judged_by(node(state, deadline_at=NOW - 1), None) is None
 
 
@@ -184,7 +184,7 @@ def test_a_node_that_did_its_part_is_judged_without_its_operation_too(fields: di
 
 
 @pytest.mark.parametrize("fields", [*WAITING, {"state": NodeState.CREATED}, {"state": NodeState.CLAIMED}])
-def test_nobody_judges_the_nodes_of_a_committed_operation_before_they_run(fields: dict[str, Any]) -> None:
+def test_the_nodes_of_a_committed_operation_are_not_judged_before_they_run(fields: dict[str, Any]) -> None:
     long_ago = operation(committed_at=0.0, deadline_at=0.0)
     assert judged_by(node(**fields, deadline_at=0.0), long_ago) is None
 
@@ -234,7 +234,7 @@ def test_a_machine_that_never_joined_does_not_stall_but_is_late() -> None:
     assert judged_by(unanswered, None, limits=SLOW) == Overdue(reason=Reason.BOOT_TIMEOUT, fails=True)
 
 
-def test_nobody_stalls_for_time_in_which_nobody_watched() -> None:
+def test_no_boot_stalls_for_time_in_which_no_replica_watched() -> None:
     watch = Watch(since=NOW - SLOW.stall_after, away_from=NOW - 5000)
     given: dict[str, Any] = {"advanced_at": NOW - 4000, "limits": SLOW}
     assert judged_by(booting(deadline_at=NOW + 1), None, watch=watch, **given) is None
@@ -295,7 +295,7 @@ def test_a_booted_node_neither_stalls_nor_is_extended() -> None:
     assert verdict == Overdue(reason=Reason.ATTACH_FAILED, fails=False)
 
 
-# --- after time in which nobody watched -----------------------------------------------------------
+# --- after time in which no replica watched -------------------------------------------------------
 
 AWAY = Watch(since=NOW - 10, away_from=NOW - 500)
 
@@ -360,7 +360,7 @@ def test_the_overdue_and_the_stalled_are_rescued_inside_the_window(reason: Reaso
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_a_window_that_closed_while_nobody_watched_stays_open_for_the_grace(side: float) -> None:
+def test_a_window_that_closed_while_no_replica_watched_stays_open_for_the_grace(side: float) -> None:
     failed = node(NodeState.FAILED, reason=Reason.BOOT_TIMEOUT, entered_at=NOW)
     closes = NOW + spec().rescue_window
     away = Watch(since=closes + 1000.0, away_from=closes - 1.0)
@@ -370,7 +370,7 @@ def test_a_window_that_closed_while_nobody_watched_stays_open_for_the_grace(side
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_a_window_that_was_closed_before_nobody_watched_stays_closed(side: float) -> None:
+def test_a_window_that_was_closed_before_the_absence_stays_closed(side: float) -> None:
     failed = node(NodeState.FAILED, reason=Reason.BOOT_TIMEOUT, entered_at=NOW)
     closes = NOW + spec().rescue_window
     away = Watch(since=closes + 1000.0, away_from=closes + side)

@@ -341,7 +341,7 @@ def test_a_failed_script_is_no_sign_until_all_parts_have_run_and_none_once_the_a
     assert watched_sign(f"{FULL}\n{ENDED}\n{MODULE}", joined=True) is None
 
 
-def test_a_panic_counts_whoever_has_joined_but_not_while_the_machine_reboots() -> None:
+def test_a_panic_counts_whether_or_not_the_node_joined_but_not_while_the_machine_reboots() -> None:
     panic = SAMPLES[Cause.KERNEL_PANIC][0]
     halted = "[ 2.1] ---[ end Kernel panic - not syncing: x ]---"
     assert watched_sign(f"{panic}\n{halted}", joined=True) is not None
@@ -349,7 +349,7 @@ def test_a_panic_counts_whoever_has_joined_but_not_while_the_machine_reboots() -
     assert watched_sign(f"{panic}\n[ 2.0] Rebooting in 10 seconds..") is None
 
 
-def test_memory_that_another_process_wanted_is_blamed_only_if_nobody_speaks_again() -> None:
+def test_memory_that_another_process_wanted_is_blamed_only_if_the_agent_stays_silent() -> None:
     killed = "[ 118.2] Out of memory: Killed process 1811 (node-exporter) total-vm:812004kB"
     system = "[ 118.9] systemd[1]: node-exporter.service: Main process exited, code=killed, status=9/KILL"
     assert classify(bundle(f"x\n{killed}\n{system}", reason=Reason.BOOT_STALLED)).cause is Cause.OUT_OF_MEMORY

@@ -90,7 +90,7 @@ def test_trouble_before_a_place_without_words_counts() -> None:
     assert told(PACKAGE, "+ make all", ended()).cause is Cause.PACKAGE_INSTALL
 
 
-def test_somebody_who_speaks_right_after_a_kill_shows_that_it_was_another_process() -> None:
+def test_an_agent_that_speaks_right_after_a_kill_shows_that_it_was_another_process() -> None:
     assert told(KERNEL, "going on", reason=Reason.BOOT_STALLED).cause is Cause.STALLED
     assert told(KERNEL, "", reason=Reason.BOOT_STALLED).cause is Cause.OUT_OF_MEMORY
 
@@ -163,7 +163,7 @@ def test_a_reason_is_told_with_its_detail_if_there_is_one(reason: Reason, summar
     assert proof(found) == "going on"
 
 
-def test_a_boot_that_joined_and_took_too_long_was_slow_whoever_tells_of_the_join() -> None:
+def test_a_boot_that_joined_and_took_too_long_was_slow_whatever_tells_of_the_join() -> None:
     joined = f"{STAMP} joined as nd-1"
     assert classify(bundle(f"{joined}\ngoing on")).cause is Cause.SLOW
     assert classify(bundle("going on", phases="joined 3 s")).cause is Cause.SLOW

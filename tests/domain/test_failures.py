@@ -63,7 +63,7 @@ def test_a_node_is_condemned_by_a_fault_or_in_the_order_of_things(reason: Reason
     assert of_node(let_go) is None, "it is let go with its operation"
 
 
-def test_reasons_that_somebody_wanted_are_no_faults() -> None:
+def test_reasons_that_were_wanted_are_no_faults() -> None:
     wanted = {
         Reason.OPERATOR,
         Reason.CANCELLED,
@@ -106,7 +106,7 @@ def test_an_operation_that_failed_is_a_failure_and_one_that_was_cancelled_is_non
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_an_operation_that_ends_early_because_somebody_wanted_it_is_no_failure(reason: Reason) -> None:
+def test_an_operation_that_is_ended_early_on_purpose_is_no_failure(reason: Reason) -> None:
     verdict = Verdict(reason=reason, message="the template changed while the refill ran")
     change = operations.ended(operation(), Status.FAILED, now=NOW, progress=None, verdict=verdict)
     assert (of_operation(change) is None) == (reason in ORDERLY)

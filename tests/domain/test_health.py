@@ -122,7 +122,7 @@ def test_a_node_with_its_own_pace_is_given_its_own_time() -> None:
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_nobody_is_called_offline_for_time_in_which_nobody_watched(side: float) -> None:
+def test_no_node_is_called_offline_for_time_in_which_no_replica_watched(side: float) -> None:
     unanswered = vitals(seen_at=NOW - 5000)
     back_since = NOW - LIMITS.stale_after - side
     assert judged(unanswered, observing_since=back_since) == (Health.OFFLINE if side > 0 else None)

@@ -36,7 +36,7 @@ def test_two_attempts_of_a_run_are_told_apart() -> None:
     assert [each.count for each in holdings([running(1, "ci-1"), again], {})] == [1, 1]
 
 
-def test_whoever_has_an_unwell_node_comes_first_and_then_whose_time_ends() -> None:
+def test_runs_with_an_unwell_node_come_first_and_then_those_that_end_soonest() -> None:
     late = running(1, "late", deadline_at=NOW + 900.0)
     soon, ill = running(2, "soon"), running(3, "ill", deadline_at=NOW + 5000.0)
     for health, unwell in ((Health.DEGRADED, 1), (Health.OFFLINE, 1), (Health.STARTING, 0)):
@@ -53,7 +53,7 @@ def test_few_nodes_of_many_are_shown_and_the_unwell_among_them() -> None:
     assert (found.nodes[0].node_id, found.nodes[0].health_reason) == (nodes[-1].id, "disk full")
 
 
-def test_apps_run_for_nobody_and_are_one_holding_per_template() -> None:
+def test_apps_run_for_no_run_and_are_one_holding_per_template() -> None:
     apps = [
         running(n, None, template=name, deadline_at=None) for n, name in enumerate(["shop", "web", "shop"])
     ]

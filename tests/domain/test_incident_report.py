@@ -1,4 +1,4 @@
-"""The overview as Markdown: enough to begin with, and nothing in it is markup of somebody else's."""
+"""The overview as Markdown: enough to begin with, and nothing in it is foreign markup."""
 
 import re
 from dataclasses import replace

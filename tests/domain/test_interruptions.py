@@ -45,7 +45,7 @@ def test_only_what_is_used_can_use_the_notice(state: NodeState) -> None:
         nodes.interrupted(node(state), now=NOW, ends_at=ENDS)
 
 
-def test_a_run_that_gives_it_back_in_time_gives_it_to_nobody_else() -> None:
+def test_a_node_that_is_given_back_in_time_goes_to_no_other_run() -> None:
     running = nodes.interrupted(node(NodeState.RUNNING), now=NOW, ends_at=ENDS).after
     released = nodes.release(running, now=NOW + 1, deadline_at=NOW + 100).after
     template = Template(spec=SPEC, revision=released.revision, applied_at=NOW)

@@ -114,7 +114,7 @@ def test_an_open_launch_holds_room_for_what_is_not_yet_recorded(state: LaunchSta
     assert asked.held == expected
 
 
-def test_a_new_launch_is_planned_and_has_called_nobody() -> None:
+def test_a_new_launch_is_planned_and_has_made_no_call() -> None:
     new = launch()
     assert (new.state, new.version, new.calls, new.adopted) == (LaunchState.PLANNED, 1, 0, 0)
     assert (new.called_at, new.closed_at, new.reason, new.message) == (None, None, None, "")

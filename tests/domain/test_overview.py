@@ -8,7 +8,7 @@ def handover(seconds: float, *, nodes: int = 2, warm: int = 0) -> Handover:
     )
 
 
-def test_nobody_asked_is_no_rate_and_no_time() -> None:
+def test_without_calls_there_is_no_rate_and_no_time() -> None:
     found = warmth(())
     assert (found.provisions, found.nodes, found.warm, found.rate, found.ready) == (0, 0, 0, None, None)
 

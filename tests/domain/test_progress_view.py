@@ -34,7 +34,7 @@ BOOTING = node(n=2, joined_at=NOW - 5)
 ATTACHING = node(n=3, joined_at=NOW - 5, booted_at=NOW - 2)
 ATTACHED = attached(4)
 REFUSED = launch(LaunchState.CALLING, reason=Reason.CAPACITY)
-"""Open for the sake of its first call only: nobody waits for its answer."""
+"""Open for the sake of its first call only: its answer isn't awaited."""
 QUEUED = operation(
     status=Status.QUEUED, queued_since=NOW - 30, request=provision(queue_timeout=200.0), created_at=NOW - 100
 )
@@ -298,7 +298,7 @@ def test_the_last_boot_says_when_it_should_be_over() -> None:
 
 
 @pytest.mark.parametrize("over", [-1.0, 0.0, 1.0])
-def test_nobody_knows_of_a_boot_that_takes_longer_than_usual(over: float) -> None:
+def test_a_boot_that_takes_longer_than_usual_has_no_expected_end(over: float) -> None:
     late = node(n=1, created_at=NOW - 100 - over)
     on_time = node(n=2, created_at=NOW)
     assert expected(on_time, late) == (None if over >= 0 else NOW + 100)
@@ -374,7 +374,7 @@ def test_why_a_running_provision_waits_counts_from_its_beginning() -> None:
     assert (why.since, why.until, why.position) == (tried.created_at, tried.deadline_at, None)
 
 
-def test_another_operation_waits_for_what_its_progress_says_or_for_somebody_to_begin() -> None:
+def test_another_operation_waits_for_what_its_progress_says_or_for_a_driver() -> None:
     fresh = operation(request=RELEASE)
     why = why_other(fresh)
     assert why.waits_for == "waiting for a replica to pick it up"

@@ -322,14 +322,14 @@ def test_others_make_way_for_a_refused_launch_a_few_times(times: int) -> None:
     ],
     ids=["it would not help", "another reason", "it may still come", "retired", "its own were lost"],
 )
-def test_nobody_makes_way_in_vain(
+def test_no_node_makes_way_in_vain(
     launches: list[Launch], makes_way: frozenset[Reason], spec: dict[str, Any]
 ) -> None:
     at = replace(situation([claimed(1)], launches, spec=spec), makes_way=makes_way)
     assert isinstance(decide(at), GiveUp)
 
 
-def test_another_usage_class_is_tried_before_anybody_makes_way() -> None:
+def test_another_usage_class_is_tried_before_any_node_makes_way() -> None:
     at = situation([claimed(1)], [refused(Reason.CAPACITY, SPOT)], spec=SPOT_FIRST)
     assert decide(replace(at, makes_way=CROWDED)) == Acquire(count=2, usage_class=ON_DEMAND)
 

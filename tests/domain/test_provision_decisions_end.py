@@ -178,7 +178,7 @@ def test_a_loss_is_told_in_the_node_s_own_words() -> None:
 
 
 @pytest.mark.parametrize("side", [-SMALLEST, 0.0, SMALLEST])
-def test_silence_counts_only_while_somebody_listened(side: float) -> None:
+def test_silence_counts_only_while_a_replica_listened(side: float) -> None:
     held = [attached(n, attached_at=NOW - 10 * DEAD) for n in (1, 2, 3)]
     quiet = situation(held, [SETTLED], seen={each.id: NOW - 10 * DEAD for each in held})
     at = replace(quiet, watched_since=NOW - DEAD - side)

@@ -65,7 +65,7 @@ def test_a_refill_that_one_usage_class_gave_nothing_asks_the_next(reason: Reason
     assert after == Finish(status=Status.FAILED, verdict=verdict)
 
 
-def test_a_refill_that_was_given_anything_or_refused_for_good_asks_nobody_else() -> None:
+def test_a_refill_that_was_given_anything_or_refused_for_good_asks_no_further() -> None:
     part = launch(LaunchState.SETTLED, adopted=1, reason=Reason.PARTIAL_LAUNCH, usage_class=SPOT)
     assert decide(situation([], [part], usage=(SPOT, ON_DEMAND))) == Finish(status=Status.SUCCEEDED)
     wrong = launch(LaunchState.SETTLED, adopted=0, reason=Reason.PROVIDER_REFUSED, usage_class=SPOT)

@@ -128,7 +128,7 @@ TABLE: dict[str, tuple[Situation, Any]] = {
         situation(OVERDUE, made(Status.CANCELLED, verdict=STOPPED)),
         finish(Status.FAILED, Reason.DEADLINE_EXCEEDED),
     ),
-    "its provision was cancelled by somebody": (
+    "its provision was cancelled by a person": (
         situation(PLAIN, made(Status.CANCELLED, verdict=STOPPED)),
         finish(Status.CANCELLED, Reason.CANCELLED),
     ),

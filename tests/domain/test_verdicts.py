@@ -163,7 +163,7 @@ def test_a_duty_is_late_after_some_of_its_intervals_and_a_little_more(every: flo
         assert late(ticked, every=every, since=begun, now=NOW + patience + SMALLEST)
 
 
-def test_work_that_nobody_drives_is_our_fault_after_a_while() -> None:
+def test_work_without_a_driver_is_our_fault_after_a_while() -> None:
     assert found(waiting=[waits(WaitsFor.DRIVER, verdicts.UNDRIVEN)]) == []
     assert found(waiting=[waits(WaitsFor.DRIVER, verdicts.UNDRIVEN + SMALLEST)]) == [
         ("undriven", BAD, Culprit.US)

@@ -56,7 +56,7 @@ def test_before_its_first_step_a_provision_looks_for_nodes() -> None:
     ("until", "expected"),
     [(NOW - SMALLEST, WaitsFor.DRIVER), (NOW, WaitsFor.DRIVER), (NOW + SMALLEST, WaitsFor.POOL)],
 )
-def test_what_nobody_drives_waits_for_a_driver(until: float, expected: WaitsFor) -> None:
+def test_an_operation_without_a_driver_waits_for_one(until: float, expected: WaitsFor) -> None:
     assert reason(driven(lease_until=until)) is expected
     assert reason(driven(lease_owner=None, lease_until=NOW + 60)) is WaitsFor.DRIVER
 

@@ -1,18 +1,23 @@
 """The real server, as a process of its own, with some things that only tests want.
 
-A fault injector kills it, with SIGKILL, in the moment after a named event was committed and before it
-was told; or stops it, with SIGSTOP, when a named write was decided and is not yet sent, and logs what
-becomes of that write when it continues. A bug can be planted ("bug": verb): that verb of the store fails for
-the first operation that gets to it, each time. And the periodic duties tick faster, so that a test needn't
-wait for a minute; leases can be shorter ("lease": seconds), and every tick of a duty noted down ("ticks":
-path). It can be of another user ("user": uid) where root starts it, or a root that can't make user namespaces
-("namespaces": false).
+A fault injector kills it, with SIGKILL, in the moment after a named event was committed and before it was
+told. Or it stops the server, with SIGSTOP, when a named write was decided and is not yet sent. Then it logs
+what becomes of that write when the server continues.
+
+| option | what it does |
+|---|---|
+| `pace` | the periodic duties tick faster by this factor, so that a test needn't wait for a minute |
+| `bug` | this verb of the store fails for the first operation that gets to it, each time |
+| `lease` | seconds of a lease |
+| `ticks` | a path to which every tick of a duty is written |
+| `user` | the user of the server, where root starts it |
+| `namespaces` | false: root can't make user namespaces |
 
 Usage: launcher.py CONFIG DATA_DIR PORT ORDER OPTIONS, the last as JSON: {"pace": 0.1, "cgroups": true}
 
 Without arguments it is a fork server. It imports everything once, and forks off a server for each line on its
-input: {"argv": […], "log": path, "ready": path}. It answers with the pid. A line
-{"wait": pid} is answered with the exit status. So a test can start a hundred.
+input: {"argv": […], "log": path, "ready": path}. It answers with the pid, and a line {"wait": pid} with the
+exit status. So a test can start a hundred.
 """
 
 import asyncio
@@ -185,7 +190,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 class _Noted:
-    """A duty that says when it was done, and by whom."""
+    """A duty that says when it was done, and by which replica."""
 
     def __init__(self, duty: Duty, path: Path, owner: str) -> None:
         self._duty = duty

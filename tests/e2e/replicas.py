@@ -54,7 +54,7 @@ class Replicas:
     def start(self) -> "Replicas":
         first = self.sites[0].start()
         for site in self.sites[1:]:
-            # The store has its admin: whoever sets up a replica brings that token along.
+            # The store has its admin: the setup of another replica brings that token along.
             site.data.mkdir(mode=0o700, exist_ok=True)
             (site.data / "admin.token").write_text((first.data / "admin.token").read_text())
             site.start()
@@ -83,14 +83,14 @@ class Replicas:
             site.close()
 
     def ask(self, call: Call[T], first: int = 0, within: float = 60.0) -> T:
-        """Ask one after the other until somebody answers. Only for what may be repeated."""
+        """Ask one after the other until one answers. Only for what may be repeated."""
         assert call.repeatable
         latest = time.monotonic() + within
         for site in itertools.cycle(self.sites[first:] + self.sites[:first]):
             try:
                 return site.client.send(call)
             except (CannotReach, StoreUnavailable, NotYet):
-                assert time.monotonic() < latest, "nobody answers"
+                assert time.monotonic() < latest, "no replica answers"
         raise AssertionError("unreachable")
 
 

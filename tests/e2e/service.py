@@ -114,7 +114,7 @@ class Service:
 
 
 class Wire:
-    """A loopback proxy. While it is cut nothing gets through in either direction, and nobody is told so."""
+    """A loopback proxy. While it is cut nothing gets through either way, and neither side is told."""
 
     def __init__(self, target: int) -> None:
         self._target = target

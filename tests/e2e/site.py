@@ -221,7 +221,7 @@ class Site:
         return httpx.Client(base_url=self.url, headers=headers, timeout=15, trust_env=False)
 
     def ask(self, call: Call[T], within: float = PATIENCE) -> T:
-        """Ask until somebody answers: the server may be dead just now. Only for what may be repeated."""
+        """Ask until the server answers: it may be dead just now. Only for what may be repeated."""
         assert call.repeatable
         latest = time.monotonic() + within
         while True:

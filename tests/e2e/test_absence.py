@@ -1,4 +1,4 @@
-"""Somebody goes away in the middle of it: the server, for a while or for good, or the client."""
+"""One side goes away in the middle of it: the server, for a while or for good, or the client."""
 
 import signal
 import subprocess
@@ -138,8 +138,8 @@ def test_a_second_server_on_the_same_data_directory_says_who_has_it_and_harms_no
     assert site.release(held).status == "succeeded"
 
 
-def test_an_absence_longer_than_every_limit_calls_nobody_offline_and_fails_no_boot(site: Site) -> None:
-    """The boot ends after its deadline and all fall stale, while nobody is there to hear or to judge."""
+def test_an_absence_longer_than_every_limit_calls_no_node_offline_and_fails_no_boot(site: Site) -> None:
+    """The boot ends after its deadline and all fall stale, while no server is there to hear or to judge."""
     held = site.succeeded(site.provision(2, run="held"))
     site.template("slow", boot_script="sleep 11\n", provision_timeout=10.0)
     booting = site.ask(calls.provision(site.request(1, run="late", template="slow")))

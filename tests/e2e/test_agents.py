@@ -12,7 +12,7 @@ from tests.e2e.site import Site, alive, until
 HANGS = "sleep 1000"
 
 
-def test_an_agent_that_dies_while_it_is_idle_costs_nobody_a_provision(site: Site) -> None:
+def test_an_agent_that_dies_while_it_is_idle_fails_no_provision(site: Site) -> None:
     site.template(attach_timeout=3.0)
     first = site.succeeded(site.provision(2))
     dead = site.members(first)[0]

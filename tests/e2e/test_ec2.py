@@ -136,7 +136,7 @@ def test_a_server_killed_before_it_heard_the_answer_ends_with_what_was_asked_for
     site.release(operation)
 
 
-def test_what_a_dead_server_asked_for_and_nobody_wants_any_more_is_gone_after_the_window(
+def test_what_a_dead_server_asked_for_and_no_run_wants_any_more_is_gone_after_the_window(
     cloud: CloudSite,
 ) -> None:
     site = cloud.site
@@ -186,7 +186,7 @@ def test_a_machine_whose_server_is_silent_ends_by_its_own_switch(cloud: CloudSit
     assert "powering off: the dead man's switch" in cloud.consoles()
 
 
-def test_nobody_joins_with_a_document_of_somebody_else(cloud: CloudSite) -> None:
+def test_a_document_of_another_machine_is_refused(cloud: CloudSite) -> None:
     site = cloud.site
     operation = site.succeeded(site.provision(1))
     (machine,) = cloud.there()

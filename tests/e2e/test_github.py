@@ -181,6 +181,6 @@ def test_the_whole_way_on_ec2(
     assert [job.conclusion for job in again] == ["success"] * 2
     cloud.template(runtime="github", boot_script=tool, idle_timeout=1.0)
     github.world.complete(second)
-    until(lambda: not cloud.there(), "the machines to be ended when nobody needs them")
+    until(lambda: not cloud.there(), "the machines to be ended when no run needs them")
     assert world.runners() == []
     assert not any(token in cloud.consoles() for token in github.world.registrations)

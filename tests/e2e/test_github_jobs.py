@@ -96,7 +96,7 @@ def test_a_server_killed_between_webhook_and_answer_serves_the_job_after_its_ret
         job_site.send(job, "queued")
     job_site.site.gone()
     job_site.site.start()
-    job_site.ran(job)  # nobody sent the webhook again
+    job_site.ran(job)  # the webhook was not sent again
     assert job_site.provisions() == 1
     job_site.send(job, "completed")
     until(lambda: not job_site.site.nodes(), "the machine to go")

@@ -1,4 +1,4 @@
-"""The plain life of nodes: handed out, given back, used again, and ended when nobody wants them."""
+"""The plain life of nodes: handed out, given back, used again, and ended when no run wants them."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Three servers on one PostgreSQL: one dies, one stands still, all are restarted, and nobody is let down."""
+"""Three servers on one PostgreSQL: one dies, one stands still, all are restarted. Every request is served."""
 
 import contextlib
 import itertools
@@ -90,7 +90,7 @@ def test_a_server_that_is_killed_in_the_middle_is_replaced_and_nothing_is_double
     first, second, third = replicas.sites
     warm = first.provision(1, run="warm")
     assert second.release(warm).status == "succeeded"
-    # Machines were made, and nobody has written that down; and: it was written down, and nobody knows.
+    # Machines were made and not yet recorded; and: they were recorded, but that was not yet told.
     dying = [(second, "provider:spawned"), (first, "launch:settled")]
     made: list[Operation] = []
     for site, label in dying:
@@ -103,7 +103,7 @@ def test_a_server_that_is_killed_in_the_middle_is_replaced_and_nothing_is_double
     nodes = third.nodes("running")
     assert len(nodes) == 4
     assert {node.operation_id for node in nodes} == {operation.operation_id for operation in made}
-    # One holder at a time: whoever did a duty did it until he died, and never in turns with another.
+    # One holder at a time: a replica performs a duty until it dies, never in turns with another.
     ticks: dict[str, list[str]] = {}
     for line in replicas.ticks.read_text().splitlines():
         duty, owner = line.split()

@@ -344,7 +344,7 @@ def test_a_full_template_turns_apps_away_until_there_is_room(make_app_site: Call
     second.ended()
 
 
-def test_nobody_can_ask_for_apps(make_app_site: Callable[..., AppSite]) -> None:
+def test_apps_can_not_be_asked_for(make_app_site: Callable[..., AppSite]) -> None:
     app_site = make_app_site()
     with pytest.raises(InvalidRequest, match="apps that enrol themselves"):
         app_site.site.client.send(calls.provision(app_site.site.request(template="web")))

@@ -100,7 +100,7 @@ def test_a_server_that_stays_away_is_given_up_and_the_person_is_told(site: Site,
     site.start()
 
 
-def test_ten_megabytes_pasted_arrive_and_keep_nobody_else_waiting(site: Site, shell: Open) -> None:
+def test_ten_megabytes_pasted_arrive_and_delay_no_other_request(site: Site, shell: Open) -> None:
     site.succeeded(site.provision())
     person = shell(site, "run")
     person.prompted()
@@ -112,7 +112,7 @@ def test_ten_megabytes_pasted_arrive_and_keep_nobody_else_waiting(site: Site, sh
     person.sees("10000000")
 
 
-def test_a_person_who_does_not_read_stops_the_program_and_nobody_keeps_its_output(
+def test_a_person_who_does_not_read_stops_the_program_and_its_output_is_not_kept(
     site: Site, shell: Open
 ) -> None:
     (node,) = site.members(site.succeeded(site.provision()))
@@ -125,7 +125,7 @@ def test_a_person_who_does_not_read_stops_the_program_and_nobody_keeps_its_outpu
     seen = [0]
 
     def stands() -> bool:
-        """The client writes no more: nobody reads the terminal."""
+        """The client writes no more: the terminal isn't read."""
         found = re.search(r"wchar: (\d+)", Path(written).read_text())
         assert found is not None
         seen.append(int(found[1]))

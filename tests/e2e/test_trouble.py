@@ -245,7 +245,7 @@ _GET_FLAGS, _SET_FLAGS, _IMMUTABLE = 0x80086601, 0x40086602, 0x10
 
 
 def _freeze(path: Path, *, frozen: bool) -> None:
-    """Let nobody write it, not even who has it open: as a file system does that went read-only."""
+    """Refuse all writes, even through open files: as a file system does that went read-only."""
     with path.open("rb") as file:
         (flags,) = struct.unpack("l", fcntl.ioctl(file, _GET_FLAGS, struct.pack("l", 0)))
         flags = flags | _IMMUTABLE if frozen else flags & ~_IMMUTABLE
@@ -274,7 +274,10 @@ def frozen(site: Site, tmp_path: Path) -> Iterator[Callable[[bool], None]]:
         pytest.skip("open files can only be made read-only by root, on ext4")
 
     def turn(on: bool) -> None:
-        for name in ("muster.db", "muster.db-wal"):  # not the map of the log: whoever maps it would be killed
+        for name in (
+            "muster.db",
+            "muster.db-wal",
+        ):  # not the map of the log: a process that maps it would be killed
             if (site.data / name).exists():
                 _freeze(site.data / name, frozen=on)
 

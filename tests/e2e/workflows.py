@@ -22,7 +22,7 @@ templates = ["ci", "once"]
 
 
 def settings(github: FakeGitHub, token: Path) -> str:
-    """What a server's configuration says of GitHub, and whom it trusts."""
+    """What a server's configuration says of GitHub, and which repositories it trusts."""
     token.write_text("a-personal-token\n")
     return f"{github.settings()}token_file = {json.dumps(str(token))}\n{TRUST}"
 

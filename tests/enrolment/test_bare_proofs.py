@@ -74,7 +74,7 @@ async def test_what_its_provider_does_not_show_waits_for_the_window_and_no_longe
 
 
 @with_harness
-async def test_nobody_is_sent_away_because_the_provider_did_not_answer(harness: Harness) -> None:
+async def test_no_machine_is_sent_away_because_the_provider_did_not_answer(harness: Harness) -> None:
     harness.cloud.trouble = Uncertain("no answer")
     with pytest.raises(NotYet, match="cannot read the tags of machine"):
         await join(enrolment(harness), "i-9999")

@@ -15,7 +15,7 @@ PENDING, RUNNING, EXITED, LOST = CommandState
 
 
 async def asked(harness: Harness, count: int = 1) -> tuple[NodeCommands, list[Command]]:
-    """Commands that nobody has started: their agents are dead."""
+    """Commands that were not started: their agents are dead."""
     await harness.template()
     replica: Replica = await harness.replica()
     operation = await harness.succeeded(await replica.provision(count))

@@ -34,7 +34,7 @@ async def test_a_running_node_goes_on_until_the_time_is_over_and_its_owner_is_to
 
 
 @with_harness
-async def test_a_run_that_releases_in_time_gives_nobody_a_doomed_node(harness: Harness) -> None:
+async def test_a_run_that_releases_in_time_gives_its_doomed_node_to_no_other_run(harness: Harness) -> None:
     await harness.template()
     replica = await harness.replica()
     operation = await harness.succeeded(await replica.provision(1))

@@ -135,7 +135,7 @@ async def test_a_condemned_or_terminated_nodes_machine_is_told_to_go(harness: Ha
 
 
 @with_harness
-async def test_a_machine_of_nobodys_launch_is_told_to_go(harness: Harness) -> None:
+async def test_a_machine_without_a_launch_is_told_to_go(harness: Harness) -> None:
     harness.agents.script(NOBODY)
     box = harness.cloud.make("inst/op-1.1", (await harness.store.installation()).id)
 

@@ -86,7 +86,7 @@ async def test_beats_that_could_not_be_written_are_kept(harness: Harness) -> Non
 
 
 @with_harness
-async def test_an_error_that_nobody_foresaw_ends_neither_the_flushing_nor_the_beats(harness: Harness) -> None:
+async def test_an_unforeseen_error_ends_neither_the_flushing_nor_the_beats(harness: Harness) -> None:
     await harness.template()
     harness.agents.script(SILENT)
     (node,) = await harness.warm(1)
@@ -194,7 +194,7 @@ async def test_a_poll_is_answered_as_soon_as_the_record_moves(harness: Harness) 
 
 
 @with_harness
-async def test_a_poll_by_somebody_who_is_behind_is_answered_at_once(harness: Harness) -> None:
+async def test_a_poll_by_a_node_that_is_behind_is_answered_at_once(harness: Harness) -> None:
     await harness.template()
     (node,) = await harness.warm(1)
     began = harness.now
@@ -243,7 +243,7 @@ async def test_a_beat_that_lay_before_a_replica_that_stood_still_is_not_fresh(ha
     life.pause(asyncio.get_running_loop().time() + 90.0)
     lain = outside(life.spawn, _vouched(heartbeats))
     await harness.pass_time(90.1)
-    assert lain.result() <= asleep, "it came while nobody listened"
+    assert lain.result() <= asleep, "it came while no listener was there"
     await harness.pass_time(2.1)
     assert harness.now - heartbeats.arrived_by <= 2.0
     assert not running.done()

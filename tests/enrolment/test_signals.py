@@ -114,7 +114,7 @@ async def test_detached_is_written_once_however_often_it_is_said(harness: Harnes
 
 @with_harness
 async def test_a_node_that_could_not_prove_in_time_that_it_is_clean_is_kept(harness: Harness) -> None:
-    """Its deadline passed while nobody was there to hear it."""
+    """Its deadline passed while no server was there to hear it."""
     await harness.template()
     harness.agents.script(NEVER_DETACHES)
     replica = await harness.replica()
@@ -211,10 +211,10 @@ async def test_a_signal_that_lost_a_race_is_looked_at_again(harness: Harness) ->
     ports = replace(harness.ports, store=watched_store(harness.store, interceptor))
     enrolment = new_enrolment(ports, harness.settings)
 
-    async def somebody_drains_it() -> None:
+    async def an_operator_drains_it() -> None:
         await harness.store.apply(nodes.drained(node, now=harness.now))
 
-    interceptor.before("apply", somebody_drains_it)
+    interceptor.before("apply", an_operator_drains_it)
     await enrolment.report(node.id, Report(attached=assignment_of(node)))
 
     after = await harness.node(node.id)

@@ -12,7 +12,7 @@ FACTOR = int(os.environ.get("MUSTER_FUZZ_FACTOR", "1"))
 
 
 def fuzzed(examples: int) -> settings:
-    """The same examples each time in `make check`, so that a failure is somebody's; others in each soak."""
+    """The same examples each time in `make check`, so that a failure repeats; others in each soak."""
     return settings(
         max_examples=examples * FACTOR,
         deadline=None,

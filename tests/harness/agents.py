@@ -86,7 +86,7 @@ class Agent:
         self._spawn(self._live())
 
     def silence(self) -> None:
-        """It goes on working; nobody hears its heart."""
+        """It goes on working, without heartbeats."""
         self.manner = replace(self.manner, beats=False)
 
     def die(self) -> None:

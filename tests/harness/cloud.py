@@ -103,7 +103,7 @@ class Cloud:
         self.launches: list[tuple[float, LaunchRequest]] = []
         self.outcomes: deque[Outcome] = deque()
         self.capacity: int | None = None
-        """How many machines fit at once; whoever asks for more than are left gets those."""
+        """How many machines fit at once. A launch of more than are left gets those."""
         self.lag = 0.0
         """Seconds until a new machine is visible."""
         self.deaf = 0
@@ -270,7 +270,7 @@ def aloof(clock: Clock) -> CloudProvider:
 class Hanging(CloudProvider):
     """A provider that accepts what it is asked and never answers."""
 
-    name = "aaa"  # whoever asks in order asks it first
+    name = "aaa"  # those who ask in order ask it first
 
     async def find(self, token: str) -> Sequence[Machine]:
         return await _never()
@@ -285,7 +285,7 @@ class Hanging(CloudProvider):
 
 async def _never() -> Never:
     await asyncio.Event().wait()
-    raise AssertionError("nobody set it")
+    raise AssertionError("it was not set")
 
 
 class CloudVerifier:

@@ -128,7 +128,7 @@ class GitHubHarness:
             self.connect(runner)
 
     def connect(self, runner: Runner) -> None:
-        """For good: nobody polls here."""
+        """For good: there is no poll here."""
         self.world.connect(runner)
         runner.seen_at = float("inf")
 

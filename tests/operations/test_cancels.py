@@ -10,7 +10,7 @@ from tests.harness.interceptor import READS
 
 
 async def provision_and_cancel(harness: Harness, at: int) -> list[str]:
-    """One warm and two cold nodes; at one moment of the driver's work somebody cancels."""
+    """One warm and two cold nodes; at one moment of the driver's work a cancel comes."""
     await harness.template()
     await harness.warm(1)
     harness.agents.script(Behaviour(boot=3.0), Behaviour(boot=6.0))

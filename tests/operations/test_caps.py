@@ -221,7 +221,9 @@ async def test_what_is_free_is_used_before_others_make_way(harness: Harness) -> 
 
 
 @with_harness
-async def test_the_minimum_of_another_template_is_not_taken_and_nobody_goes_in_vain(harness: Harness) -> None:
+async def test_the_minimum_of_another_template_is_not_taken_and_no_node_goes_in_vain(
+    harness: Harness,
+) -> None:
     warm = await crowded(harness, idle=4, capacity=4, min_idle=3)
     replica = await harness.replica()
     operation = await harness.ended(await replica.provision(2))
@@ -233,7 +235,7 @@ async def test_the_minimum_of_another_template_is_not_taken_and_nobody_goes_in_v
 
 @with_harness
 async def test_room_that_others_are_quicker_to_take_is_asked_for_a_few_times_only(harness: Harness) -> None:
-    """Each time that nodes made way, somebody else has the place."""
+    """Each time that nodes made way, another request has the place."""
     await crowded(harness, idle=9, capacity=9)
     harness.cloud.script(*[gives(0)] * 9)
     replica = await harness.replica()

@@ -1,5 +1,5 @@
-"""The replica that makes or deletes a cluster is killed, or stopped beyond its lease, before and after every
-call that changes something; a cancel comes at every such moment. Nothing is leaked, changed or made twice."""
+"""Replicas that make or delete a cluster, killed or stopped beyond their lease around every call that changes
+something. A cancel comes at every such moment, too. Nothing is leaked, changed or made twice."""
 
 from collections.abc import Awaitable, Callable
 
@@ -41,7 +41,7 @@ async def insist(first: Replica, second: Replica) -> Operation:
         return await create(second, key="key-1")
 
 
-async def everybody_is_awake(replica: Replica, harness: Harness) -> None:
+async def all_are_awake(replica: Replica, harness: Harness) -> None:
     while replica.life.paused:
         await harness.pass_time(1.0)
     await harness.pass_time(1.0)
@@ -50,7 +50,7 @@ async def everybody_is_awake(replica: Replica, harness: Harness) -> None:
 async def make(harness: Harness, first: Replica, second: Replica) -> None:
     operation = await harness.ended(await insist(first, second))
     assert operation.status is Status.SUCCEEDED, operation.verdict
-    await everybody_is_awake(first, harness)
+    await all_are_awake(first, harness)
     assert (await cluster(harness)).state is ClusterState.READY
     assert not harness.arm.changed
     assert len(harness.arm.clusters) == len(harness.arm.groups) == len(harness.arm.assignments) == 1
@@ -68,7 +68,7 @@ async def remove(harness: Harness, first: Replica, second: Replica) -> None:
             return
         operation = await delete(second)
     assert (await harness.ended(operation)).status is Status.SUCCEEDED
-    await everybody_is_awake(first, harness)
+    await all_are_awake(first, harness)
     nothing_of_ours(harness)
 
 

@@ -1,5 +1,8 @@
-"""Clusters while everything goes wrong at once, drawn from a seed: replicas die or stand still at any call,
-Azure throttles, fails, hangs and loses its answers, creates fail, people cancel and ask twice."""
+"""Clusters while everything goes wrong at once, drawn from a seed.
+
+Replicas die or stand still at any call. Azure throttles, fails, hangs and loses its answers. Creates fail.
+People cancel and ask twice.
+"""
 
 import asyncio
 import contextlib
@@ -28,7 +31,7 @@ THROTTLED = Problem(status=429, code="TooManyRequests", message="Slow down.", re
 BROKEN = Problem(status=500, code="InternalServerError", message="Something broke.")
 DOOMED = Problem(code="InternalOperationError", message="It did not work out.")
 LONG = 400.0
-"""Seconds: whoever stood still is awake by then, and what came late was found."""
+"""Seconds: replicas that stood still are awake by then, and what came late was found."""
 CALLS = 60
 """Within so many calls of a replica a blow falls."""
 
@@ -113,7 +116,7 @@ class Storm:
 
 
 async def insist(storm: Storm, name: str) -> Operation:
-    """Ask until somebody answers, under one key; sometimes there is another who asks for the same."""
+    """Ask until a replica answers, under one key; sometimes another caller asks for the same."""
     while True:
         replica = await storm.replica()
         try:

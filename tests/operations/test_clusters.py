@@ -280,7 +280,7 @@ async def test_an_absence_while_an_identity_is_waited_for_does_not_count(harness
 
 
 @with_harness
-async def test_a_role_that_somebody_assigned_already_is_no_error_and_stays(harness: Harness) -> None:
+async def test_a_role_that_was_assigned_by_hand_is_no_error_and_stays(harness: Harness) -> None:
     await batch(harness)
     theirs = Assignment(name="theirs", scope=REGISTRY, role="AcrPull", principal="kubelet-of-c1")
     harness.arm.assignments[theirs.name] = theirs
@@ -337,7 +337,7 @@ async def test_a_group_that_another_cluster_is_meant_for_is_kept_until_the_last_
 
 
 @with_harness
-async def test_a_name_that_somebody_elses_cluster_has_is_refused_and_that_one_left_alone(
+async def test_a_name_that_a_foreign_cluster_has_is_refused_and_that_one_left_alone(
     harness: Harness,
 ) -> None:
     await batch(harness)
@@ -583,7 +583,7 @@ async def test_a_server_that_was_away_past_the_deadline_finds_the_cluster_ready(
 
 
 @with_harness
-async def test_azure_being_away_is_nobodys_failure(harness: Harness) -> None:
+async def test_azure_being_away_fails_no_operation(harness: Harness) -> None:
     await batch(harness, provision_timeout=120.0)
     harness.arm.faults.add(Fault(on=Verb.GET_CLUSTER, problem=BROKEN, skip=3, times=8))
     operation = await create(await harness.replica())
@@ -597,10 +597,10 @@ async def test_a_group_that_is_made_elsewhere_in_that_very_moment_is_taken_as_it
     await batch(harness)
     replica = await harness.replica()
 
-    async def somebody_is_quicker() -> None:
+    async def another_write_is_quicker() -> None:
         harness.arm.put_group("rg-batch", "northeurope", {"theirs": "yes"})
 
-    replica.interceptor.before("azure.make_group", somebody_is_quicker)
+    replica.interceptor.before("azure.make_group", another_write_is_quicker)
     await harness.succeeded(await create(replica))
     group = harness.arm.groups["rg-batch"]
     assert (group.region, group.tags) == ("northeurope", {"theirs": "yes"})

@@ -1,5 +1,5 @@
-"""The replica that drives an operation is killed, or stopped beyond its lease, before and after every call
-that it makes to the store or the provider. Another one takes over, and nobody can tell."""
+"""Replicas that drive an operation, killed or stopped beyond their lease around every call to store or
+provider. Another one takes over, with the same outcome."""
 
 from collections.abc import Awaitable, Callable
 
@@ -37,7 +37,7 @@ async def insist(first: Replica, second: Replica, *, count: int) -> Operation:
         return await second.provision(count, key="key-1")
 
 
-async def everybody_is_awake(replica: Replica, harness: Harness) -> None:
+async def all_are_awake(replica: Replica, harness: Harness) -> None:
     """A replica that was stopped has gone on, and done what it thought was next."""
     while replica.life.paused:
         await harness.pass_time(1.0)
@@ -49,7 +49,7 @@ async def gather(harness: Harness, first: Replica, second: Replica) -> None:
     harness.cloud.script(loses_the_reply())
     operation = await harness.succeeded(await insist(first, second, count=3))
 
-    await everybody_is_awake(first, harness)
+    await all_are_awake(first, harness)
     assert len(harness.cloud.boxes) == 3
     running = await harness.nodes(NodeState.RUNNING)
     assert {node.id for node in running} == {member.node_id for member in operation.members}
@@ -63,7 +63,7 @@ async def fail(harness: Harness, first: Replica, second: Replica) -> None:
 
     assert operation.verdict is not None
     assert operation.verdict.reason is Reason.BOOT_SCRIPT_FAILED
-    await everybody_is_awake(first, harness)
+    await all_are_awake(first, harness)
     await harness.nothing_is_left(idle=2)
     assert len(harness.cloud.boxes) == 3
 
@@ -76,7 +76,7 @@ async def give_back(harness: Harness, first: Replica, second: Replica) -> None:
     except ConnectionError:
         release = await second.release(operation.id, key="key-2")
     assert (await harness.ended(release)).status is Status.SUCCEEDED
-    await everybody_is_awake(first, harness)
+    await all_are_awake(first, harness)
     await harness.nothing_is_left(idle=3)
 
 
@@ -85,7 +85,7 @@ async def cancel(harness: Harness, first: Replica, second: Replica) -> None:
     operation = await insist(first, second, count=3)
     await second.cancel(operation.id)
     assert (await harness.ended(operation)).status is Status.CANCELLED
-    await everybody_is_awake(first, harness)
+    await all_are_awake(first, harness)
     await harness.nothing_is_left(idle=1)
     assert len(harness.cloud.boxes) <= 3
 
@@ -95,7 +95,7 @@ async def refill(harness: Harness, first: Replica, second: Replica) -> None:
     await harness.count(3, NodeState.IDLE)
     (operation,) = await harness.of_kind(Kind.REFILL)
     await harness.succeeded(operation)
-    await everybody_is_awake(first, harness)
+    await all_are_awake(first, harness)
     await harness.nothing_is_left(idle=3)
     assert len(harness.cloud.boxes) == 3
 

@@ -1,4 +1,4 @@
-"""An unforeseen error that stays ends its operation, gives back what it holds, and stops nobody else."""
+"""An unforeseen error that stays ends its operation, gives back what it holds, and stops no other one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ SOON = 40.0
 
 
 class FailingCall:
-    """Denies one kind of call to the first operation that makes it, and to nobody else."""
+    """Denies one kind of call to the first operation that makes it, and to no other."""
 
     def __init__(self, replica: Replica, verb: str, applies: Callable[..., bool] = lambda *_: True) -> None:
         self.victim: str | None = None
@@ -77,7 +77,7 @@ async def failed_by_it(harness: Harness, operation: Operation, within: float = S
 
 
 async def all_room_is_there(harness: Harness, replica: Replica) -> None:
-    """Somebody else gets as many nodes as there may be; then nothing is left."""
+    """Another run gets as many nodes as there may be; then nothing is left."""
     replica.interceptor.deny.clear()
     other = await harness.succeeded(await replica.provision(2, run="other", queue_timeout=900.0))
     await harness.succeeded(await replica.release(other.id))
@@ -101,7 +101,7 @@ PLACES: dict[str, tuple[str, Callable[..., bool]]] = {
 
 @pytest.mark.parametrize("place", PLACES)
 @with_harness
-async def test_an_error_that_stays_ends_a_provision_and_nobody_else(harness: Harness, place: str) -> None:
+async def test_an_error_that_stays_ends_one_provision_only(harness: Harness, place: str) -> None:
     await harness.template(max_nodes=4)
     await harness.warm(1)
     replica = await harness.replica()

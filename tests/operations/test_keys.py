@@ -42,11 +42,11 @@ async def test_a_submission_whose_answer_was_lost_is_driven_at_once(
     with pytest.raises(StoreUnavailable):
         await replica.provision(1, key="k", timeout=45.0)
     (written,) = await harness.of_kind(Kind.PROVISION)
-    operation = await harness.succeeded(written)  # even if nobody asks again
+    operation = await harness.succeeded(written)  # even if no caller asks again
 
     assert harness.now - began < 5.0
     assert (await replica.provision(1, key="k", timeout=45.0)).id == operation.id
-    assert operation.epoch == 1  # nobody had to take it over
+    assert operation.epoch == 1  # no replica had to take it over
 
 
 @with_harness
@@ -147,7 +147,7 @@ async def test_no_caller_may_use_a_key_of_ours(harness: Harness) -> None:
     with pytest.raises(InvalidRequest, match="idempotency_key"):
         await release_run(replica, "other", key)
 
-    # What was a key of ours in another form is just a key: it gets in nobody's way.
+    # What was a key of ours in another form is just a key.
     foreign = await harness.succeeded(await replica.release(other.id, key=f"{run.id}/release"))
     await harness.succeeded(run)
     (own,) = [each for each in await harness.of_kind(Kind.RELEASE) if each.id != foreign.id]

@@ -104,7 +104,7 @@ async def test_a_terminated_node_fails_the_provision_that_waited_for_it(harness:
 
 
 @with_harness
-async def test_nobody_can_take_a_node_out_of_a_committed_provision_before_it_runs(harness: Harness) -> None:
+async def test_a_node_can_not_be_taken_out_of_a_committed_provision_before_it_runs(harness: Harness) -> None:
     await harness.template()
     replica = await harness.replica()
     refused: list[str] = []

@@ -43,7 +43,7 @@ class Idle:
 
 
 @with_harness
-async def test_a_duty_that_another_replica_performs_is_seen_by_everybody(harness: Harness) -> None:
+async def test_a_duty_that_another_replica_performs_is_seen_by_all(harness: Harness) -> None:
     watcher = onlooker(harness)
     holder = Life("holder")
     harness.keep(

@@ -13,7 +13,7 @@ from tests.harness import Harness, with_harness
     [(Reuse.NEVER, False, False), (Reuse.SAME_OWNER, True, False), (Reuse.ALWAYS, True, True)],
 )
 @with_harness
-async def test_the_template_says_whom_a_used_node_may_serve(
+async def test_the_template_says_which_owners_a_used_node_may_serve(
     harness: Harness, reuse: Reuse, same_owner: bool, other_owner: bool
 ) -> None:
     for owner, served in (("acme", same_owner), ("rival", other_owner)):
@@ -42,7 +42,7 @@ async def test_a_node_that_may_not_serve_again_is_thrown_away(harness: Harness) 
 
 
 @with_harness
-async def test_a_fresh_node_serves_anybody(harness: Harness) -> None:
+async def test_a_fresh_node_serves_any_owner(harness: Harness) -> None:
     await harness.template(reuse=Reuse.SAME_OWNER)
     (warm,) = await harness.warm(1)
     replica = await harness.replica()

@@ -100,7 +100,7 @@ async def test_a_provision_that_outlives_its_deadline_is_rolled_back(harness: Ha
     assert "1 node to boot" in operation.verdict.message
     assert harness.now - began == pytest.approx(50.0, abs=1.0)
     (cold,) = [node for node in await harness.nodes() if node.id != warm.id]
-    assert cold.state in (NodeState.TERMINATING, NodeState.TERMINATED)  # nobody waits for it to detach
+    assert cold.state in (NodeState.TERMINATING, NodeState.TERMINATED)  # no operation waits for it to detach
     await harness.nothing_is_left(idle=1)
     assert (await harness.node(warm.id)).state is NodeState.IDLE
 

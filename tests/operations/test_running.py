@@ -1,4 +1,4 @@
-"""A run: provision, execute on every node, give back; whoever dies or cancels meanwhile."""
+"""A run: provision, execute on every node, give back; through deaths and cancels."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from tests.harness import NEVER_BOOTS, Behaviour, Harness, Replica, with_harness
 from tests.harness.harness import run_scenario
 from tests.operations.test_crashes import (
     ReplicaFault,
-    everybody_is_awake,
+    all_are_awake,
     kill,
     moments,
     stop_beyond_the_lease,
@@ -255,7 +255,7 @@ async def test_a_run_that_outlives_its_deadline_ends_and_gives_back(harness: Har
     await under_way(harness, 1)
     (node,) = await harness.nodes(NodeState.RUNNING)
 
-    # Nobody judges the node, so that only the run's own deadline is left.
+    # No controller judges the node, so that only the run's own deadline is left.
     replica.interceptor.deny["nodes_due"] = StoreUnavailable("not now")
     launching = harness.settings.limits.launching
     assert run.deadline_at == run.created_at + (launching + 50.0 + 20.0) + 100.0 + launching
@@ -409,7 +409,7 @@ async def test_a_run_says_that_a_node_does_not_answer_since_when_and_until_when(
 
 
 @with_harness
-async def test_nodes_that_somebody_else_released_end_the_run(harness: Harness) -> None:
+async def test_nodes_that_another_caller_released_end_the_run(harness: Harness) -> None:
     await harness.template()
     harness.agents.usual = ENDLESS
     replica = await harness.replica()
@@ -459,7 +459,7 @@ async def test_a_replica_that_finds_a_node_gone_too_late_does_not_judge_the_run(
 
     replica.interceptor.before("commands.start", stop)
     run = await harness.ended(await replica.run(2))
-    await everybody_is_awake(replica, harness)
+    await all_are_awake(replica, harness)
 
     run = await harness.operation(run.id)
     assert run.status is Status.CANCELLED
@@ -489,7 +489,7 @@ async def test_a_replica_that_wakes_up_late_asks_for_no_nodes(harness: Harness) 
 
     replica.interceptor.before("submit", stop)
     run = await harness.ended(await replica.run(2))
-    await everybody_is_awake(replica, harness)
+    await all_are_awake(replica, harness)
 
     assert run.status is Status.CANCELLED
     assert await harness.of_kind(Kind.PROVISION) == []
@@ -532,7 +532,7 @@ async def test_a_run_that_was_left_alone_for_long_does_not_begin_again(harness: 
 
 async def whole(harness: Harness, first: Replica, second: Replica) -> None:
     run = await harness.ended(await insist(first, second))
-    await everybody_is_awake(first, harness)
+    await all_are_awake(first, harness)
     assert (run.status, run.result) == (Status.FAILED, "exit 2"), run.verdict
     await once(harness)
     assert [command.state for command in await harness.commands()] == [EXITED] * 2
@@ -545,7 +545,7 @@ async def stopped(harness: Harness, first: Replica, second: Replica) -> None:
     await under_way(harness, 2)
     await second.cancel(run.id)
     run = await harness.ended(run)
-    await everybody_is_awake(first, harness)
+    await all_are_awake(first, harness)
     assert run.status is Status.CANCELLED
     await once(harness)
 

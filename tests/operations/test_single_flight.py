@@ -80,7 +80,7 @@ async def test_a_caller_who_leaves_takes_nothing_away_from_the_others() -> None:
     assert source.asked == 1
 
 
-async def test_answers_that_nobody_asks_for_again_are_dropped() -> None:
+async def test_answers_that_are_not_asked_for_again_are_dropped() -> None:
     clock, source = ManualClock(), CountedSource()
     shared = SingleFlight[str, int](clock, keep=KEEP)
     for number in range(100):

@@ -1,4 +1,4 @@
-"""Slow is not stuck: boots that take long, stand still, come late, or are late because nobody was there."""
+"""Slow is not stuck: boots that take long, stand still, come late, or are late as no replica was there."""
 
 from dataclasses import replace
 from typing import Any
@@ -144,7 +144,7 @@ async def test_an_advance_between_the_sweeps_look_and_its_verdict_spares_the_boo
     interceptor = CallInterceptor()
     ports = replace(harness.ports, store=watched_store(harness.store, interceptor))
     sweep = DeadlineSweep(ports, harness.settings, watch_tracker)
-    for _ in range(4):  # somebody watches
+    for _ in range(4):  # a replica watches
         await harness.pass_time(10.0)
         await watch_tracker.look()
 
@@ -180,7 +180,7 @@ async def test_a_boot_that_ends_after_it_was_given_up_is_rescued_for_the_pool(
 
 
 @with_harness
-async def test_after_the_window_nobody_is_rescued(harness: Harness) -> None:
+async def test_after_the_window_no_node_is_rescued(harness: Harness) -> None:
     _, operation, node = await asked(
         harness, Behaviour(boot=200.0 + 60.0 + 2 * SWEEP), provision_timeout=200.0, rescue_window=60.0
     )
@@ -190,7 +190,7 @@ async def test_after_the_window_nobody_is_rescued(harness: Harness) -> None:
 
 
 @with_harness
-async def test_a_rescue_window_of_nothing_rescues_nobody(harness: Harness) -> None:
+async def test_a_rescue_window_of_nothing_rescues_no_node(harness: Harness) -> None:
     _, operation, node = await asked(
         harness, Behaviour(boot=215.0), provision_timeout=200.0, rescue_window=0.0
     )
@@ -294,11 +294,11 @@ async def test_a_script_that_failed_is_not_rescued(harness: Harness) -> None:
     assert "rescued" not in await harness.history(node.id)
 
 
-# --- nobody was there -----------------------------------------------------------------------------
+# --- no replica was there -------------------------------------------------------------------------
 
 
 @with_harness
-async def test_a_boot_whose_deadline_passed_while_nobody_watched_is_not_failed(harness: Harness) -> None:
+async def test_a_boot_whose_deadline_passed_while_no_replica_watched_is_not_failed(harness: Harness) -> None:
     """Its machine was done in time, and could not say so."""
     replica, operation, node = await asked(harness, NEVER_BOOTS, provision_timeout=300.0)
     await harness.pass_time(100.0)
@@ -325,7 +325,9 @@ async def absent(harness: Harness, replica: Replica, seconds: float) -> Replica:
 
 @pytest.mark.parametrize("learned", [False, True], ids=["during the boot", "before it"])
 @with_harness
-async def test_a_boot_during_which_nobody_was_there_teaches_nothing(harness: Harness, learned: bool) -> None:
+async def test_a_boot_during_which_no_replica_was_there_teaches_nothing(
+    harness: Harness, learned: bool
+) -> None:
     await harness.template()
     harness.agents.script(Behaviour(boot=200.0))
     replica = await harness.replica()
@@ -359,7 +361,7 @@ async def test_a_boot_that_ends_first_thing_after_an_absence_teaches_nothing_eit
 
 @pytest.mark.parametrize("away", [False, True])
 @with_harness
-async def test_a_rescued_boot_teaches_only_if_somebody_was_there(harness: Harness, away: bool) -> None:
+async def test_a_rescued_boot_teaches_only_if_a_replica_was_there(harness: Harness, away: bool) -> None:
     replica, operation, node = await asked(harness, NEVER_BOOTS, provision_timeout=200.0)
     if away:
         await absent(harness, replica, 2 * harness.settings.limits.stale_after)

@@ -94,7 +94,7 @@ async def test_what_an_operator_applies_meanwhile_is_not_overwritten(
     ],
 )
 @with_harness
-async def test_runners_that_would_meet_jobs_of_whoever_are_refused_when_they_are_applied(
+async def test_runners_that_would_meet_jobs_of_strangers_are_refused_when_they_are_applied(
     harness: Harness, runner: RunnerSpec, reuse: Reuse, rule: str
 ) -> None:
     await GitHubHarness.set(harness)

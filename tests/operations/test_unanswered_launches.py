@@ -1,4 +1,4 @@
-"""Operations that end while nobody knows what came of their call."""
+"""Operations that end while it is unknown what came of their call."""
 
 from muster.domain.errors import Refused, Uncertain
 from muster.domain.launch import LaunchState

@@ -1,4 +1,4 @@
-"""A replica lives on after errors of its store that nobody foresaw."""
+"""A replica continues after unforeseen errors of its store."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.harness import NEVER_BOOTS, Harness, with_harness
 
 @pytest.mark.parametrize("verb", ["lease", "renew"])
 @with_harness
-async def test_a_driver_outlives_an_error_that_nobody_foresaw(harness: Harness, verb: str) -> None:
+async def test_a_driver_outlives_an_unforeseen_error(harness: Harness, verb: str) -> None:
     await harness.template()
     harness.agents.script(NEVER_BOOTS)
     replica = await harness.replica()

@@ -1,4 +1,4 @@
-"""A server's certificate that nobody vouches for."""
+"""A server's self-signed certificate."""
 
 import ssl
 from datetime import UTC, datetime, timedelta

@@ -79,7 +79,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
     return self_signed(tmp_path_factory.mktemp("tls"))
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_good_enough(tls: ssl.SSLContext) -> None:
+async def test_a_self_signed_certificate_is_good_enough(tls: ssl.SSLContext) -> None:
     async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\n"), tls) as url:
         assert await prober().passes(url)
 
@@ -109,7 +109,7 @@ async def test_a_server_that_never_answers_costs_a_bounded_time(tls: ssl.SSLCont
         assert not await asyncio.wait_for(prober().passes(url), timeout=6 * TIMEOUT)
 
 
-async def test_nobody_there_does_not_pass() -> None:
+async def test_an_address_without_a_server_does_not_pass() -> None:
     async with serving(answering(b"")) as url:
         pass
     assert not await prober().passes(url)

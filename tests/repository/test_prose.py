@@ -19,7 +19,17 @@ PAGES = sorted(
 )
 
 
-CHECKED = ("src/muster", "src/muster_simulation", "bench", "demos", "fakes", "tools")
+CHECKED = (
+    "src/muster",
+    "src/muster_simulation",
+    "action",
+    "bench",
+    "demos",
+    "examples",
+    "fakes",
+    "tests",
+    "tools",
+)
 """Folders whose docstrings and comments are held to the same rules."""
 
 
@@ -83,6 +93,18 @@ def test_comments_say_who_acts(part: str) -> None:
         for file in sorted((ROOT / part).rglob("*.py"))
         for token in tokenize.generate_tokens(StringIO(file.read_text(encoding="utf-8")).readline)
         if token.type == tokenize.COMMENT and HIDDEN.search(token.string)
+    ]
+    assert found == []
+
+
+def test_names_say_who_acts() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{scope.lineno}: {scope.name}"
+        for part in CHECKED
+        for file in sorted((ROOT / part).rglob("*.py"))
+        for scope in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(scope, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and HIDDEN.search(scope.name.replace("_", " "))
     ]
     assert found == []
 

@@ -31,7 +31,7 @@ def test_the_lock_knows_the_builders_parts_for_every_system() -> None:
         assert [name for name in told if f"node_modules/{name}" not in packages] == []
 
 
-def test_the_page_asks_nobody_but_its_own_server() -> None:
+def test_the_page_asks_only_its_own_server() -> None:
     for path in [
         WEB / "index.html",
         *WEB.glob("public/*"),

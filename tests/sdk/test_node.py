@@ -169,7 +169,7 @@ def test_an_app_whose_own_check_fails_is_starting_and_goes_on(
     assert caplog.text.count("accepts() failed") == 1
 
 
-def test_what_nobody_thought_of_is_logged_and_tried_again(
+def test_an_unforeseen_error_is_logged_and_tried_again(
     plane: Plane, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "RETRY_MOST", 0.05)
@@ -277,7 +277,7 @@ async def test_wrong_settings_stop_a_lifespan_and_say_what_to_do() -> None:
 # --- SIGTERM --------------------------------------------------------------------------------------
 
 
-def test_sigterm_goes_on_to_whoever_listened_before(plane: Plane) -> None:
+def test_sigterm_goes_on_to_the_handler_that_was_there_before(plane: Plane) -> None:
     got: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _frame: got.append(number))
     try:
@@ -293,7 +293,7 @@ def test_sigterm_goes_on_to_whoever_listened_before(plane: Plane) -> None:
     assert plane.words == ["enrol", "report", "ready", "offline", "left"]
 
 
-def test_whoever_wants_no_help_with_signals_gets_none(plane: Plane) -> None:
+def test_without_signal_handling_no_handler_is_installed(plane: Plane) -> None:
     before = signal.getsignal(signal.SIGTERM)
     with node(plane, signals=False):
         assert signal.getsignal(signal.SIGTERM) is before

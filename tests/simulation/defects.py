@@ -96,7 +96,7 @@ def a_claim_ignores_the_owner(patch: Patch) -> None:
     patch.setattr(claims, "statement", statement)
 
 
-def the_minimum_is_kept_for_whoever_came_first(patch: Patch) -> None:
+def the_minimum_is_kept_for_the_first_operation(patch: Patch) -> None:
     patch.setattr(pool_plan, "reuse_allows", lambda *_: True)
 
 
@@ -341,7 +341,7 @@ def an_advance_after_the_look_does_not_spare(patch: Patch) -> None:
     patch.setattr(liveness, "check_still", lambda _tx, _node_id, _since: None)
 
 
-def silence_counts_while_nobody_watched(patch: Patch) -> None:
+def silence_counts_while_no_replica_watched(patch: Patch) -> None:
     real = health.judge
 
     def judge(vitals: Any, *, now: float, observing_since: float, limits: Any) -> Any:
@@ -373,7 +373,7 @@ def the_lost_are_counted_without_the_watch(patch: Patch) -> None:
     patch.setattr(LostNodes, "_condemn", condemn)
 
 
-def a_deadline_passes_while_nobody_watched(patch: Patch) -> None:
+def a_deadline_passes_while_no_replica_watched(patch: Patch) -> None:
     patch.setattr(Watch, "due", lambda _self, deadline_at, _limits: deadline_at)
 
 
@@ -432,7 +432,7 @@ def a_memory_misses_commits(patch: Patch) -> None:
 
 
 def a_memory_misses_a_revocation(patch: Patch) -> None:
-    """Whom a token speaks for is remembered though the node was given another one."""
+    """The node of a token is remembered though the node was given another token."""
 
     async def admit(self: CachedStore, change: Any, node_id: Any, **given: Any) -> None:
         await self._inner.admit(change, node_id, **given)
@@ -442,7 +442,7 @@ def a_memory_misses_a_revocation(patch: Patch) -> None:
 
 
 def a_revocation_is_noticed_late(patch: Patch) -> None:
-    """Where replicas share a store, each remembers whom a token speaks for."""
+    """Where replicas share a store, each remembers the node of a token."""
     known: dict[str, NodeId] = {}
 
     async def node_for_token(self: CachedStore, token_hash: str) -> NodeId | None:

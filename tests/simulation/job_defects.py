@@ -62,7 +62,7 @@ def the_capacity_told_is_the_one_of_the_template(patch: Patch) -> None:
     patch.setattr(set_step, "capacity", lambda room, _most: room.cap)
 
 
-def everybody_holds_the_lease(patch: Patch) -> None:
+def every_replica_holds_the_lease(patch: Patch) -> None:
     real = StandingDutyKeeper._renewed
 
     async def renewed(self: StandingDutyKeeper, duty: Any, lease: Any, *, tolerant: bool = False) -> bool:

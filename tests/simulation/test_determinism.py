@@ -108,7 +108,7 @@ def test_what_another_thread_logs_is_no_bug_of_this_world(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(("part", "verb"), [(Enrolment, "join"), (DeadlineSweep, "reconcile")])
-def test_whoever_wants_the_program_to_end_is_heard_and_breaks_no_promise(
+def test_a_signal_to_end_the_program_is_heard_and_breaks_no_promise(
     part: type, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(part, verb, time_is_up)

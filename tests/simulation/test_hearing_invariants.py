@@ -59,7 +59,7 @@ def test_nothing_is_heard_from_a_control_plane_that_is_away(history: CraftedHist
     assert given_up(history, after=10 * LINE) is None
 
 
-@pytest.mark.parametrize(("beyond", "broken"), [(-LITTLE, None), (LITTLE, "dead_tokens_speak_for_nobody")])
+@pytest.mark.parametrize(("beyond", "broken"), [(-LITTLE, None), (LITTLE, "dead_tokens_name_no_node")])
 def test_a_dead_token_counts_for_no_longer_than_a_look_may_take(
     history: CraftedHistory, beyond: float, broken: str | None
 ) -> None:

@@ -376,7 +376,7 @@ def test_two_operations_of_one_key() -> None:
     assert history.broken == "one_operation_per_key"
 
 
-def test_an_acknowledged_operation_that_nobody_stored(history: CraftedHistory) -> None:
+def test_an_acknowledged_operation_that_was_not_stored(history: CraftedHistory) -> None:
     history.judge.acknowledged("op-9", None)
     assert history.broken == "no_acknowledged_request_is_lost"
 
@@ -415,7 +415,7 @@ def test_a_launch_that_comes_back(history: CraftedHistory) -> None:
     assert history.broken == "only_edges_of_a_launch"
 
 
-def test_an_end_for_a_machine_that_nobody_condemned(history: CraftedHistory) -> None:
+def test_an_end_for_a_machine_that_was_not_condemned(history: CraftedHistory) -> None:
     history.judge.called("terminate", ["i-1"])
     assert history.broken == "only_condemned_machines_end"
 
@@ -449,7 +449,7 @@ def test_a_condemned_machine_that_is_told_to_go(history: CraftedHistory) -> None
     assert history.broken is None
 
 
-def test_a_machine_that_nobody_records() -> None:
+def test_a_machine_without_a_record() -> None:
     history = CraftedHistory()
     history.has_operation()
     history.has_launch()
@@ -490,7 +490,7 @@ def test_a_launch_that_stays_open_after_its_operation() -> None:
     assert history.broken == "every_launch_is_closed"
 
 
-def test_an_error_that_nobody_expects(history: CraftedHistory) -> None:
+def test_an_unforeseen_error(history: CraftedHistory) -> None:
     history.judge.failed(KeyError("x"))
     assert history.broken == "no_unexpected_error"
 

@@ -123,7 +123,7 @@ def test_a_failure_on_the_eve_of_a_kill_is_not_reported_afterwards(caplog: pytes
         life = current_life()
         assert life is not None
         life.kill()
-        raise ValueError("nobody hears this")
+        raise ValueError("no one hears this")
 
     async def parent() -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -189,7 +189,7 @@ def test_a_life_that_dies_by_its_own_hand_stops_on_the_spot() -> None:
     async def main() -> None:
         life, other = Life("replica"), Life("other")
         _ = life.spawn(replica(life))
-        await other.die()  # of somebody else: this returns
+        await other.die()  # of another caller: this returns
         await asyncio.sleep(1)
         assert not life.alive
         assert not other.alive

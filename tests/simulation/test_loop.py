@@ -231,7 +231,7 @@ def test_another_process_with_another_hash_seed_leaves_the_same_trace(seed: str)
     assert result.stdout.strip() == digest()
 
 
-def test_a_task_nobody_refers_to_is_not_collected() -> None:
+def test_a_task_without_a_reference_is_not_collected() -> None:
     async def lonely(trace: list[str]) -> None:
         try:
             await asyncio.get_running_loop().create_future()

@@ -54,7 +54,7 @@ def test_light_faults_break_no_promise(seeds: range) -> None:
 
 
 @pytest.mark.parametrize("seeds", chunks(20_000, 6, soak=24), ids=str)
-def test_without_faults_nobody_who_fits_is_refused(seeds: range) -> None:
+def test_without_faults_no_fitting_request_is_refused(seeds: range) -> None:
     results = [simulate(seed=seed, faults="none", hours=HOURS, replicas=1 + seed % 3) for seed in seeds]
     check(results)
     blameless = ("cap_reached", "above_cap", "cancelled", "deadline_exceeded", "retired")

@@ -253,7 +253,7 @@ def test_offline_although_a_beat_is_fresh(
 @pytest.mark.parametrize(
     ("more", "broken"), [(LITTLE, "the_silent_are_offline"), (-LITTLE, None)], ids=["silent", "not yet"]
 )
-def test_silence_that_nobody_notices(
+def test_silence_that_goes_unnoticed(
     history: CraftedHistory, truth: Truth, more: float, broken: str | None
 ) -> None:
     idles(history)
@@ -266,7 +266,7 @@ def test_silence_that_nobody_notices(
 @pytest.mark.parametrize(
     ("more", "broken"), [(LITTLE, "the_living_are_ready"), (-LITTLE, None)], ids=["alive", "not yet"]
 )
-def test_life_that_nobody_notices(
+def test_life_that_goes_unnoticed(
     history: CraftedHistory, truth: Truth, more: float, broken: str | None
 ) -> None:
     idles(history)

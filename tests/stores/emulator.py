@@ -1,7 +1,7 @@
 """DynamoDB and SQS on this machine: one emulator per test process, one table per store.
 
-The emulator serialises every write, so what is proven with it is our logic; what only the real thing shows
-(throttling, transactions that conflict, answers that are lost) is put in between by tests/stores/faults.py.
+The emulator serialises every write, so it proves our logic only. `faults.py` adds what only the
+real service shows: throttling, transactions that conflict, answers that are lost.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ def endpoint() -> str:
         ends_with_us(process.pid)
         url = f"http://127.0.0.1:{port}"
         try:
-            # The socket listens already: the answer comes as soon as there is somebody to give it.
+            # The socket listens already: the answer comes as soon as the emulator is up.
             urlopen(f"{url}/_ministack/health", timeout=60).close()  # noqa: S310 — our own
         except OSError as error:
             log.seek(0)

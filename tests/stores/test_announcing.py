@@ -95,7 +95,7 @@ async def test_a_fact_about_a_node_wakes_its_operation(store: SqlStore, heard: H
     assert heard.since() == sorted([*topics, ROOM]), "it left the operation, and can be claimed"
 
 
-async def test_a_driver_is_woken_by_everybody_but_itself(store: SqlStore, heard: Heard) -> None:
+async def test_a_driver_is_woken_by_all_but_itself(store: SqlStore, heard: Heard) -> None:
     records = Records(store)
     operation, other = await records.leased(), await records.leased()
     nodes = await records.created(operation, 3)
@@ -179,7 +179,7 @@ def test_a_change_that_wakes_no_node_leaves_it_with_the_same_to_do(state: NodeSt
     assert [replace(each, version=0) for each in todo] == [replace(todo[0], version=0)] * 3
 
 
-async def test_a_refused_write_and_a_beat_wake_nobody(store: SqlStore, heard: Heard) -> None:
+async def test_a_refused_write_and_a_beat_wake_no_listener(store: SqlStore, heard: Heard) -> None:
     records = Records(store)
     (node,) = await records.created(await records.leased(), 1)
     await store.apply(lifecycle.drained(node, now=5.0))

@@ -235,7 +235,7 @@ async def test_a_node_that_is_lost_before_the_commit_moves_its_operation_in_memo
     assert await replica.store.view(operation.id) == await world.store.view(operation.id)
 
 
-async def test_who_waits_before_whom_is_looked_at_anew_when_the_queue_moves(world: World) -> None:
+async def test_the_order_of_the_queue_is_read_anew_when_the_queue_moves(world: World) -> None:
     replica = world.replica(alone=True)
     records = Records(replica.store)
     first, second = await records.leased(now=1.0), await records.leased(now=2.0)

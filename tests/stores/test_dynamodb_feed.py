@@ -1,5 +1,5 @@
-"""The feed between writers and readers that meet in one moment, as DynamoDB allows it and an emulator never
-shows it: the client here is scripted."""
+"""The feed between writers and readers that meet in one moment. DynamoDB allows it, an emulator never shows
+it: the client here is scripted."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -35,7 +35,7 @@ class Log:
         self.head = 0
         self.events: list[dict[str, Any]] = []
         self.on_their_way: list[dict[str, Any]] = []
-        """Of transactions that are committed: to be seen by nobody yet."""
+        """Of transactions that are committed and not yet visible."""
         self.during_query: Callable[[], None] = lambda: None
 
     async def batch_get_item(self, **_given: Any) -> Mapping[str, Any]:
@@ -202,7 +202,7 @@ async def test_events_of_what_only_newer_replicas_know_are_left_to_them(entity_i
 
 
 class Contended:
-    """Takes all transactions but the first, which met somebody else's."""
+    """Takes all transactions but the first, which met another one."""
 
     def __init__(self) -> None:
         self.head = 0
@@ -239,7 +239,7 @@ def told(*entity_ids: str) -> Write:
     return write
 
 
-async def test_whoever_waits_after_a_conflict_keeps_no_other_writer_waiting() -> None:
+async def test_a_writer_that_waits_after_a_conflict_delays_no_other_writer() -> None:
     client, clock = Contended(), Held()
     writer = feed(client, shards=2, clock=clock)
     ids = [next(f"n-{n}" for n in range(99) if keys.shard(f"n-{n}", 2) == log) for log in (0, 1)]

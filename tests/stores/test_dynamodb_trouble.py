@@ -1,4 +1,4 @@
-"""DynamoDB and SQS on a bad day: what is throttled, lost, doubled, stale or somebody else's."""
+"""DynamoDB and SQS on a bad day: what is throttled, lost, doubled, stale or another owner's."""
 
 import asyncio
 import json
@@ -220,7 +220,9 @@ async def test_credentials_that_are_refused_are_named_as_the_trouble(
         await shaky.installation()
 
 
-async def test_nobody_at_the_endpoint_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endpoint_that_does_not_answer_is_said_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     where = Location(table="muster", region=REGION, endpoint="http://127.0.0.1:9")
@@ -288,7 +290,7 @@ def test_credentials_that_are_missing_are_named_as_the_trouble(error: Exception)
 
 
 class Bootstrap(SystemClock):
-    """Whoever sleeps finds that all was applied meanwhile."""
+    """After each sleep all is applied."""
 
     slept = False
 
@@ -297,7 +299,7 @@ class Bootstrap(SystemClock):
 
 
 class Torn(AwsClient):
-    """Hides items from every read of many until somebody slept: they are committed and not yet applied."""
+    """Hides items from every read of many until a caller slept: they are committed and not yet applied."""
 
     clock: Bootstrap
     hidden: tuple[str, ...]
@@ -507,7 +509,7 @@ async def test_what_the_queue_lost_is_offered_again_once_and_claims_are_led_to_i
     assert await left(aws, url, store) == 0
 
 
-async def test_a_node_that_suits_somebody_else_is_left_in_the_queue_for_him(
+async def test_a_node_that_suits_another_request_is_left_in_the_queue_for_it(
     aws: AwsClient, store: DynamoStore
 ) -> None:
     records = Records(store)
@@ -648,7 +650,7 @@ async def test_one_queue_that_is_missing_leaves_the_others_in_use(aws: AwsClient
     assert await left(aws, await sent(aws)) == 1
 
 
-async def test_nobody_waits_for_what_he_announced_and_it_is_sent_together(
+async def test_no_writer_waits_for_its_announcements_and_they_are_sent_together(
     aws: AwsClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("muster.stores.dynamodb.candidates.MARGIN_SECONDS", 600.0)
@@ -747,7 +749,7 @@ ORDER = {"PK": {"S": "ORDER#1"}, "SK": {"S": "ORDER"}, "id": {"S": "1"}, "expire
     ],
     ids=["other keys", "the commonest keys", "our own keys and indexes"],
 )
-async def test_a_table_of_somebody_else_is_refused_and_left_as_it_is(
+async def test_a_table_of_another_owner_is_refused_and_left_as_it_is(
     definition: dict[str, Any], why: str
 ) -> None:
     async with wired() as aws:

@@ -120,7 +120,7 @@ async def test_a_write_that_fails_alone_leaves_nothing(bench: DeadlineContext) -
     assert await bench.write("a") == "a"
 
 
-async def test_nobody_is_answered_before_the_commit(bench: DeadlineContext) -> None:
+async def test_no_writer_is_answered_before_the_commit(bench: DeadlineContext) -> None:
     bench.writer.gate.set()
     connection = bench.writer._inner._connection
     # A commit that is refused takes the whole batch with it, and each waiter hears so.

@@ -1,4 +1,4 @@
-"""What the database has for all replicas is shared among them: nobody keeps another from having any."""
+"""What the database has for all replicas is shared among them: none keeps another from having any."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -39,7 +39,7 @@ def closed(share: Share) -> int:
     return count
 
 
-def test_whoever_is_refused_gives_a_part_back_and_asks_for_no_more() -> None:
+def test_a_replica_that_is_refused_gives_a_part_back_and_asks_for_no_more() -> None:
     share = Share(12, monotonic=ManualClock())
     held(share, 8)
     assert share.ask()
@@ -76,13 +76,13 @@ def test_more_is_taken_step_by_step_until_there_is_all_that_was_wanted() -> None
     share.refused()
     allowed = []
     for _ in range(12):
-        assert not share.look(), "whoever has none asks for it"
+        assert not share.look(), "a replica without one asks for it"
         allowed.append(share.allowed)
         clock.now += 2 * LOOK_EVERY
     assert allowed == [3, 4, 5, 6, 7, 8, 10, 12, 12, 12, 12, 12]
 
 
-def test_whoever_has_all_looks_now_and_then_whether_there_is_room_for_others() -> None:
+def test_a_replica_that_has_all_looks_now_and_then_whether_others_have_room() -> None:
     clock = ManualClock()
     share = Share(4, monotonic=clock)
     held(share, 4)
@@ -116,7 +116,7 @@ async def test_a_replica_that_comes_to_a_full_database_gets_connections_from_tho
             for wire in wires[:2]:
                 wire.mend()
             async with asyncio.timeout(30.0):
-                # A connection that was lost is noticed, and made again, by whoever needs it.
+                # A caller that needs a connection notices that it was lost, and makes it again.
                 while in_use(admin, role) < 9:
                     await asyncio.gather(*(works(store) for store in stores[:2] * 12))
             with pytest.raises(StoreUnavailable) as refused:
@@ -124,7 +124,7 @@ async def test_a_replica_that_comes_to_a_full_database_gets_connections_from_tho
             assert refused.value.why == NO_ROOM
             wires[2].mend()
             await asyncio.gather(*(works(store) for store in stores))
-            # All at once, and for long enough that whoever grows again has come up against the others.
+            # All at once, and for long enough that a share that grows again has met the others.
             for _ in range(30):
                 await asyncio.gather(*(works(store) for store in stores))
                 await asyncio.sleep(0.1)

@@ -1,7 +1,7 @@
 """The statements that run often read an index from one end on PostgreSQL, too: asked of a store that is full.
 
-Its planner goes by what it counted, so there are enough rows that a walk through a table would be dear:
-20,000 nodes, of which most are terminated, 20,000 operations of which few still run, as many jobs, 40,000
+Its planner goes by what it counted, so there are enough rows to make a walk through a table expensive. There
+are 20,000 nodes (most of them terminated), 20,000 operations (few of them running), 20,000 jobs and 40,000
 events.
 """
 

@@ -66,7 +66,7 @@ def appended(tx: Tx, name: str) -> None:
     events.append(tx, draft, at=1.0)
 
 
-async def somebody_waits(store: SqlStore) -> bool:
+async def a_backend_waits(store: SqlStore) -> bool:
     """For a lock of this database's."""
     sql = """
         SELECT 1 FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
@@ -75,8 +75,8 @@ async def somebody_waits(store: SqlStore) -> bool:
     return bool(await store._engine.read(lambda tx: tx.execute(sql)))
 
 
-async def until_somebody_waits(store: SqlStore, somebody: asyncio.Task[Any]) -> None:
-    while not somebody.done() and not await somebody_waits(store):
+async def until_a_backend_waits(store: SqlStore, somebody: asyncio.Task[Any]) -> None:
+    while not somebody.done() and not await a_backend_waits(store):
         continue
     assert not somebody.done()
 
@@ -100,7 +100,7 @@ async def test_a_reader_never_passes_an_event_that_may_still_appear(store: SqlSt
     assert [event.name for event in page.items] == ["slow", "later"]
 
 
-async def test_an_event_that_was_given_up_holds_nobody_back(store: SqlStore, address: str) -> None:
+async def test_an_event_that_was_given_up_delays_no_reader(store: SqlStore, address: str) -> None:
     with psycopg.connect(address, cursor_factory=psycopg.RawCursor) as slow:
         _draw(slow)
         slow.rollback()
@@ -136,7 +136,7 @@ def test_a_mark_is_read_around_the_end_of_its_31_bits(last: int) -> None:
         assert feed._before(last, newer % 2**31) == last
 
 
-async def test_a_writer_that_stands_still_before_its_end_holds_nobody_back(store: SqlStore) -> None:
+async def test_a_writer_that_stands_still_before_its_end_delays_no_reader(store: SqlStore) -> None:
     """Only the last moment of a transaction does: until then no number is drawn."""
     still = Standstill()
 
@@ -153,7 +153,7 @@ async def test_a_writer_that_stands_still_before_its_end_holds_nobody_back(store
     assert await names(store) == ["quick", "slow"]
 
 
-async def test_an_entitys_events_keep_their_order_whoever_began_first(store: SqlStore) -> None:
+async def test_an_entitys_events_keep_their_order_whichever_writer_began_first(store: SqlStore) -> None:
     """The first to begin, and so with the lower transaction number, writes the record last."""
     records = Records(store)
     (node,) = await records.created(await records.leased(), 1)
@@ -190,7 +190,7 @@ async def test_a_takeover_waits_for_a_write_under_the_old_epoch_or_that_write_is
 
     writing = asyncio.create_task(store._engine.write(slow))
     await still.reached()
-    # Whoever would take it over passes it by: its holder is about to write.
+    # Replicas that would take it over pass it by: its holder is about to write.
     assert list(await store.lease("replica-b", now=20.0, until=80.0, limit=9)) == []
     still.on.set()
     written = await writing
@@ -200,7 +200,7 @@ async def test_a_takeover_waits_for_a_write_under_the_old_epoch_or_that_write_is
         await store.apply(lifecycle.condemn(written, reason=Reason.OPERATOR, now=4.0), fence=operation.fence)
 
 
-async def test_caps_hold_whoever_reserves_at_once(store: SqlStore) -> None:
+async def test_caps_hold_when_several_reserve_at_once(store: SqlStore) -> None:
     records = Records(store)
     await store.apply_template(TemplateSpec(name="web", provider="simulated", max_nodes=10), now=1.0)
     leased = [await records.leased() for _ in range(16)]
@@ -231,14 +231,14 @@ async def test_nodes_that_others_hold_without_taking_them_are_waited_for(store: 
     held = asyncio.create_task(store._engine.write(holding))
     await still.reached()
     claiming = asyncio.create_task(records.claim(operation, 2))
-    await until_somebody_waits(store, claiming)
+    await until_a_backend_waits(store, claiming)
     still.on.set()
     await held
     assert {node.id for node in await claiming} < {node.id for node in idle}
     assert len(await records.claim(operation, 2)) == 1
 
 
-async def test_whoever_meets_in_a_deadlock_is_run_again(store: SqlStore) -> None:
+async def test_transactions_that_meet_in_a_deadlock_are_run_again(store: SqlStore) -> None:
     meeting = threading.Barrier(2)
     runs: list[str] = []
 
@@ -274,7 +274,7 @@ async def test_a_beat_that_meets_the_end_of_its_node_leaves_no_row_behind(store:
     writing = asyncio.create_task(store._engine.write(burying))
     await still.reached()
     beating = asyncio.create_task(store.record_beats([Beat(node_id=node.id, seen_at=5.0)]))
-    await until_somebody_waits(store, beating)
+    await until_a_backend_waits(store, beating)
     still.on.set()
     await asyncio.gather(writing, beating)
     assert await store.last_seen([node.id]) == {}
@@ -293,7 +293,7 @@ async def test_a_sign_of_life_and_the_verdict_on_silence_never_pass_each_other(s
     verdict = asyncio.create_task(store._engine.write(judging))
     await still.reached()
     beating = asyncio.create_task(store.record_beats([Beat(node_id=node.id, seen_at=105.0)]))
-    await until_somebody_waits(store, beating)
+    await until_a_backend_waits(store, beating)
     still.on.set()
     await asyncio.gather(verdict, beating)
 
@@ -373,7 +373,7 @@ async def test_of_claims_that_wait_together_only_the_one_that_lost_its_lease_is_
     assert [len(each) for each in (found[0], found[2]) if not isinstance(each, BaseException)] == [1, 1]
 
 
-async def test_nobody_waits_for_the_operation_of_somebody_who_claims_at_the_same_time(
+async def test_a_claim_does_not_wait_for_the_operation_of_another_claim(
     store: SqlStore, address: str
 ) -> None:
     records = Records(store)
@@ -383,5 +383,5 @@ async def test_nobody_waits_for_the_operation_of_somebody_who_claims_at_the_same
         other.execute("SELECT 1 FROM operations WHERE id = %s FOR UPDATE", (held.id,))
         claims = [asyncio.create_task(records.claim(each, 1)) for each in (first, held, last)]
         assert [len(await claims[place]) for place in (0, 2)] == [1, 1]
-        await until_somebody_waits(store, claims[1])
+        await until_a_backend_waits(store, claims[1])
     assert len(await claims[1]) == 1

@@ -92,7 +92,7 @@ async def test_a_connection_lost_in_a_transaction_is_as_if_it_had_never_begun(st
     assert len(tries) == 2
 
 
-async def test_whoever_stood_still_in_a_transaction_loses_it_and_begins_again(
+async def test_a_client_that_stood_still_in_a_transaction_loses_it_and_begins_again(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server has ended the session meanwhile, and psycopg calls that an internal error."""
@@ -264,7 +264,7 @@ async def test_fewer_connections_than_wanted_are_used_without_errors() -> None:
     limited = address.replace("postgres@", f"few_{name}@")
     store = open_postgres(limited, ids=CountingIds(), connections=12)
     try:
-        # Whoever gets no connection leaves the work to those who have one, once there is one.
+        # A replica without a connection leaves the work to those that have one.
         await recovered(store)
         for _ in range(10):
             await asyncio.gather(
@@ -318,7 +318,7 @@ def test_a_schema_that_is_newer_than_the_program_is_refused() -> None:
         open_postgres(address, ids=CountingIds())
 
 
-def test_tables_of_somebody_else_are_refused_and_left_alone() -> None:
+def test_tables_of_another_owner_are_refused_and_left_alone() -> None:
     address = postgres.empty()
     with psycopg.connect(address, autocommit=True) as admin:
         admin.execute("CREATE TABLE nodes (id TEXT)")
@@ -345,7 +345,7 @@ def test_a_database_is_made_once() -> None:
     assert look(factory).version == 0
 
 
-def test_a_database_that_is_there_may_be_named_by_whoever_may_only_use_it() -> None:
+def test_a_database_that_is_there_may_be_named_by_a_user_who_may_not_create_one() -> None:
     address = postgres.fresh()
     name = address.split("/")[3].split("?")[0]
     with psycopg.connect(address, autocommit=True) as admin:

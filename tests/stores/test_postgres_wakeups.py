@@ -58,7 +58,7 @@ async def test_a_topic_wakes_the_listeners_of_the_other_replica_and_only_those(
     assert not await unwanted.wait(0.0)
 
 
-async def test_a_replica_sends_and_hears_on_one_connection_and_its_own_notices_wake_nobody_twice(
+async def test_a_replica_sends_and_hears_on_one_connection_and_its_own_notices_wake_once(
     address: str, pair: tuple[SharedWakeups, SharedWakeups], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = pair

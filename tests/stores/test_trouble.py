@@ -87,7 +87,7 @@ async def test_on_a_disk_that_is_short_nothing_new_begins_and_what_ends_somethin
 
 @pytest.mark.parametrize("inline", [True, False])
 async def test_a_missing_value_is_no_conflict(tmp_path: Path, inline: bool) -> None:
-    """Nobody may take a bug for a lost race and try for ever."""
+    """A bug must not be taken for a lost race and tried for ever."""
     store = open_sqlite(tmp_path / "muster.db", ids=CountingIds(), inline=inline)
     nothing: Any = None
     with pytest.raises(sqlite3.IntegrityError, match="NOT NULL"):

@@ -1,4 +1,4 @@
-"""Whoever starts a database and is killed leaves none behind."""
+"""A process that starts a database and is killed leaves none behind."""
 
 import subprocess
 import sys

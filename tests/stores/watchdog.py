@@ -1,7 +1,7 @@
 """Ends a server of tests or benchmarks when the process that started it has ended, however it ended.
 
 Nothing of the kind works from inside a process that is killed, and PostgreSQL leaves its parent by itself. So
-somebody waits for the end of a pipe that only that process holds.
+this program waits for the end of a pipe that only that process holds.
 """
 
 import subprocess

@@ -52,7 +52,7 @@ def inside(line: str) -> list[str]:
         ("x = [y for y in a if y]", ["x = [y for y in a if not y]"]),
     ],
 )
-def test_each_rule_is_broken_in_the_ways_somebody_could_have_written_it(line: str, others: list[str]) -> None:
+def test_each_rule_is_broken_in_the_ways_it_could_have_been_written(line: str, others: list[str]) -> None:
     assert inside(line) == others
 
 

@@ -21,7 +21,7 @@ Calls = Callable[[str, Sequence[str]], None]
 _SCHEME = "simulated:"
 
 
-def _nobody(verb: str, subjects: Sequence[str]) -> None:
+def _ignore(verb: str, subjects: Sequence[str]) -> None:
     """Ignore events: the listener of a provider without listeners."""
 
 
@@ -35,7 +35,7 @@ class SimulatedProvider:
         clock: Clock,
         installation_id: str,
         page: int = 50,
-        on_call: Calls = _nobody,
+        on_call: Calls = _ignore,
     ) -> None:
         self.visibility_window = cloud.visibility_window
         self.call_timeout = cloud.call_timeout

@@ -33,9 +33,7 @@ class TokenRules:
             return
         dead_for = self._at.now() - since
         if dead_for > WAY:
-            raise Broken(
-                "dead_tokens_speak_for_nobody", f"{node_id} has had another token for {dead_for:.0f} s"
-            )
+            raise Broken("dead_tokens_name_no_node", f"{node_id} has had another token for {dead_for:.0f} s")
 
 
 class HearingRules:

@@ -60,7 +60,7 @@ async def _record(store: Store, entity: Entity, entity_id: str) -> dict[str, Pla
 
 
 def _as_told(operation: Operation) -> Operation:
-    """The environment of what a run executes is nobody else's business."""
+    """The environment of what a run executes is private."""
     request = operation.request
     if not isinstance(request, RunRequest):
         return operation

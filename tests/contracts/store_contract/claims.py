@@ -163,7 +163,7 @@ class ClaimContract:
         assert await store.count_claimable(demand, seen_since=90.0, now=100.0) == fits
         assert len(await records.claim(await records.leased(), 1, demand=demand)) == fits
 
-    async def test_a_fresh_node_is_anybodys(self, store: Store) -> None:
+    async def test_a_fresh_node_is_for_any_owner(self, store: Store) -> None:
         records = Records(store)
         await records.idle(3)
         for reuse in Reuse:
@@ -196,7 +196,7 @@ class ClaimContract:
         spec = TemplateSpec(name="web", provider="simulated")
         await store.apply_template(spec, now=1.0)
         (old,) = await records.idle(1)
-        known = DEMAND  # as somebody read it who is slow to claim
+        known = DEMAND  # as a slow claimer read it
         await store.apply_template(replace(spec, boot_script="echo mended"), now=2.0)
         operation = await records.leased()
 

@@ -173,7 +173,7 @@ class EnrolContract:
         vitals = (await store.vitals([made.id]))[made.id]
         assert (vitals.said, vitals.said_reason, vitals.seen_at) == (Health.OFFLINE, "bye", 5.0)
 
-    async def test_a_template_that_is_not_there_enrols_nobody(self, store: Store) -> None:
+    async def test_a_template_that_is_not_there_enrols_no_app(self, store: Store) -> None:
         with pytest.raises(Conflict):
             await _enrol(store, _app())
         assert (await store.usage("web")).template == 0

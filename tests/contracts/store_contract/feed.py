@@ -144,9 +144,7 @@ class FeedContract:
         last = await store.template("web")
         assert last.version == 9 and last in made
 
-    async def test_a_template_that_somebody_else_changed_meanwhile_is_not_overwritten(
-        self, store: Store
-    ) -> None:
+    async def test_a_template_that_was_changed_meanwhile_is_not_overwritten(self, store: Store) -> None:
         with pytest.raises(Conflict):
             await store.apply_template(SPEC, now=1.0, over=1)
         await store.apply_template(SPEC, now=1.0)

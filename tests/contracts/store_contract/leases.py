@@ -102,7 +102,7 @@ class LeaseContract:
         taken = await store.lease("replica-b", now=2.0, until=62.0, limit=9)
         assert [each.epoch for each in taken] == [2, 1]
 
-    async def test_one_who_stops_gives_back_his_leases_and_nobody_elses(self, store: Store) -> None:
+    async def test_a_replica_that_stops_gives_back_its_own_leases_only(self, store: Store) -> None:
         records = Records(store)
         his = await records.leased(owner="replica-a")
         hers = await records.leased(owner="replica-b")

@@ -194,7 +194,7 @@ class OperationContract:
         await store.write_operation(lifecycle.ended(first, Status.CANCELLED, now=12.0, progress=None))
         await store.submit(records.draft(request=patient), queue_cap=2)
 
-    async def test_nobody_leaves_the_queue_while_an_older_one_stands_in_it(self, store: Store) -> None:
+    async def test_no_operation_leaves_the_queue_while_an_older_one_stands_in_it(self, store: Store) -> None:
         records = Records(store)
         younger = await records.submitted(now=2.0)
         waiting = lifecycle.queued(younger, replace(_BOOTING, step=1), now=3.0)
@@ -211,7 +211,7 @@ class OperationContract:
         await store.write_operation(lifecycle.progressed(tries, replace(_BOOTING, step=2), now=6.0))
         assert await store.write_operation(resumed) == resumed.after
 
-    async def test_the_queue_of_another_template_holds_nobody_up(self, store: Store) -> None:
+    async def test_the_queue_of_another_template_delays_no_operation(self, store: Store) -> None:
         records = Records(store)
         draft = replace(records.draft(now=1.0), template="db")
         other, _ = await store.submit(draft)
@@ -240,7 +240,7 @@ class OperationContract:
             await written(101.0)  # the other one never beat
         await store.record_beats([Beat(node_id=made[1].id, seen_at=95.0)])
         with pytest.raises(Conflict):
-            await written(115.1)  # whoever wrote it stood still meanwhile
+            await written(115.1)  # its writer stood still meanwhile
         await store.record_beats([Beat(node_id=node.id, seen_at=159.0) for node in made])
         with pytest.raises(LeaseLost):
             await written(160.0)
@@ -248,7 +248,7 @@ class OperationContract:
         await store.renew("replica-a", [operation.fence], until=220.0)
         assert (await written(160.0)).committed
         with pytest.raises(IllegalTransition):
-            await store.write_operation(commit, fence=operation.fence)  # and nobody says when
+            await store.write_operation(commit, fence=operation.fence)  # and it is unknown when
 
     async def test_operations_are_listed_newest_first_in_pages(self, store: Store) -> None:
         records = Records(store)

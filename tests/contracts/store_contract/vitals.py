@@ -269,7 +269,7 @@ class VitalsContract:
             assert (vitals.probe_failures, vitals.probe_passing_since) == (failures, since)
             assert (vitals.seen_at, vitals.news) == (11.0, True)
 
-    async def test_failed_probes_are_counted_anew_after_time_in_which_nobody_watched(
+    async def test_failed_probes_are_counted_anew_after_time_in_which_no_replica_watched(
         self, store: Store
     ) -> None:
         node = await joined(Records(store))
@@ -283,7 +283,7 @@ class VitalsContract:
         assert [await failed(at) for at in (20.0, 30.0)] == [1, 2]
         await store.watch(now=31.0, gap=20.0)
         assert await failed(40.0) == 3
-        # Nobody looked until 100; the first probe came before whoever found that out.
+        # No replica looked until 100. The first probe came before one found that out.
         assert await failed(99.0) == 4
         await store.watch(now=100.0, gap=20.0)
         assert [await failed(at) for at in (101.0, 110.0)] == [1, 2]
@@ -372,7 +372,7 @@ class VitalsContract:
 
     # --- the watch --------------------------------------------------------------------------------
 
-    async def test_the_watch_goes_on_while_somebody_ticks(self, store: Store) -> None:
+    async def test_the_watch_goes_on_while_a_replica_ticks(self, store: Store) -> None:
         assert await store.watch(now=100.0, gap=20.0) == Watch(since=100.0)
         assert await store.watch(now=120.0, gap=20.0) == Watch(since=100.0)
         assert await store.watch(now=140.0, gap=20.0) == Watch(since=100.0)

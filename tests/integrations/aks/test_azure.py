@@ -55,7 +55,7 @@ class TestAks(AzureContract):
     ) -> None:
         token = await placed.create(ORDER)
         async with ArmServer(arm).listening():
-            pass  # whoever began it is gone; its token names the endpoint that is still there
+            pass  # the process that began it is gone; its token names the endpoint that is still there
         hours.time += 1000
         assert await placed.follow(PLACE, token) is True
 
@@ -67,7 +67,7 @@ class TestAks(AzureContract):
                 await provider.look(PLACE)
             await provider.close()
 
-    async def test_nobody_there_is_uncertain(self) -> None:
+    async def test_an_endpoint_that_does_not_answer_is_uncertain(self) -> None:
         provider = lazy_sdk(AksConfig(endpoint="http://127.0.0.1:9", call_timeout=1.0), {})
         with pytest.raises(Uncertain, match="can't be reached"):
             await provider.look(PLACE)
@@ -82,7 +82,7 @@ class TestAks(AzureContract):
         ("https://management.azure.com/subscriptions/s/resourceGroups/g", Refused),
     ],
 )
-def test_whoever_gives_tokens_being_away_is_uncertain_and_azure_not_taking_one_is_refused(
+def test_an_issuer_of_tokens_that_is_away_is_uncertain_and_a_token_that_azure_refuses_is_refused(
     url: str, expected: type[ProviderError]
 ) -> None:
     error = ClientAuthenticationError("No managed identity endpoint found.")

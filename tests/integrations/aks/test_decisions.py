@@ -153,7 +153,7 @@ def test_a_group_that_was_asked_for_may_still_come_for_a_minute(ago: float) -> N
     assert clear(seen, None, (), ()) == Done()
 
 
-def test_a_group_goes_only_if_it_is_ours_empty_and_meant_for_nobody_else() -> None:
+def test_a_group_goes_only_if_it_is_ours_empty_and_meant_for_no_other_cluster() -> None:
     group = Group(region="westeurope", state="Succeeded", tags=group_tags(US))
     mine = at().place.cluster_id
     assert clear(at(), group, (), ()) == Act()

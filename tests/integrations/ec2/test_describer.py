@@ -19,7 +19,7 @@ NOBODY = [f"i-{number:017x}" for number in range(0xF000, 0xF100)]
 
 
 class JumpingClock:
-    """Whoever sleeps is there at once."""
+    """Every sleep ends at once."""
 
     def __init__(self) -> None:
         self.at = 1000.0
@@ -56,9 +56,7 @@ async def test_a_failing_look_proves_nothing(provider: Ec2Provider, fake: FakeEc
         await provider.describe(NOBODY[:1])
 
 
-async def test_everybody_who_asks_at_once_is_answered_by_one_call(
-    provider: Ec2Provider, fake: FakeEc2
-) -> None:
+async def test_all_who_ask_at_once_are_answered_by_one_call(provider: Ec2Provider, fake: FakeEc2) -> None:
     answer = await provider.launch(wanting(count=3))
     known = await asyncio.gather(*(provider.describe([each]) for each in [*ids(answer), *NOBODY[:100]]))
     assert [list(each) for each in known[:3]] == [[each] for each in ids(answer)]
@@ -117,7 +115,7 @@ async def test_there_are_two_looks_a_second_however_many_operations_there_are(re
     assert asked <= 4 * 10, "a hundred operations, and each round is two looks"
 
 
-async def test_a_throttled_pacer_holds_everybody_back_and_longer_each_time() -> None:
+async def test_a_throttled_pacer_holds_all_callers_back_and_longer_each_time() -> None:
     clock = JumpingClock()
     pacer = RateLimiter(clock, lambda: 1.0, per_second=2.0)
     pauses = [pacer.throttled() for _ in range(7)]
@@ -129,7 +127,7 @@ async def test_a_throttled_pacer_holds_everybody_back_and_longer_each_time() -> 
     assert (pacer.throttled(), pacer.held) == (1.0, 1.0)
 
 
-async def test_a_clock_that_was_set_back_holds_up_nobody_for_longer_than_a_pause() -> None:
+async def test_a_clock_that_was_set_back_delays_no_caller_for_longer_than_a_pause() -> None:
     clock = JumpingClock()
     pacer = RateLimiter(clock, lambda: 1.0, per_second=2.0)
     await pacer.turn()
@@ -139,7 +137,7 @@ async def test_a_clock_that_was_set_back_holds_up_nobody_for_longer_than_a_pause
     assert clock.now() <= before + MOST
 
 
-async def test_whoever_gives_up_waiting_takes_nobody_elses_turn() -> None:
+async def test_a_caller_that_gives_up_waiting_takes_no_other_callers_turn() -> None:
     clock = JumpingClock()
     pacer = RateLimiter(clock, lambda: 1.0, per_second=2.0)
     await pacer.turn()

@@ -53,7 +53,7 @@ async def test_our_own_account_is_asked_once(verifier: Ec2Verifier, signer: Sign
     assert fake.counted("GetCallerIdentity") == 1
 
 
-async def test_nobody_is_refused_for_an_account_that_could_not_be_told(
+async def test_no_machine_is_refused_for_an_account_that_could_not_be_told(
     region: Region, signer: Signer
 ) -> None:
     lost = region.provider(endpoint_url="http://127.0.0.1:1")
@@ -76,7 +76,7 @@ async def test_nobody_is_refused_for_an_account_that_could_not_be_told(
     ],
     ids=["account", "region", "future", "partial", "list", "time", "number"],
 )
-async def test_a_document_of_somebody_else_is_refused_although_it_is_signed(
+async def test_a_document_of_another_account_is_refused_although_it_is_signed(
     verifier: Ec2Verifier, signer: Signer, said: bytes, why: str
 ) -> None:
     with pytest.raises(Forbidden, match=f"cannot accept the identity document: .*{why}"):
@@ -101,7 +101,7 @@ async def test_content_that_was_changed_after_it_was_signed_is_refused(
 
 
 async def test_no_byte_of_a_message_can_be_changed_without_being_noticed(signer: Signer) -> None:
-    """Every byte, one by one: refused, or (in what nobody reads) the very same document."""
+    """Every byte, one by one: refused, or (in parts that aren't read) the very same document."""
     message, key = signed_bytes(signer), identity_documents.key_of(signer.pem)
     meant = identity_documents.verify(message, key)
     for place in range(len(message)):

@@ -219,7 +219,7 @@ async def test_each_template_of_each_installation_has_one_of_its_own(region: Reg
     assert sorted(fake.cloud.templates) == ["muster-inst-1-other", "muster-inst-1-work", "muster-inst-2-work"]
 
 
-async def test_a_launch_template_that_somebody_deleted_is_made_anew(
+async def test_a_launch_template_that_was_deleted_by_hand_is_made_anew(
     provider: Ec2Provider, fake: FakeEc2
 ) -> None:
     await provider.launch(wanting("t1"))

@@ -1,4 +1,4 @@
-"""A package from elsewhere that can't be used: named with its error, and in nobody else's way."""
+"""A package from elsewhere that can't be used: named with its error, and in no other package's way."""
 
 import json
 import os

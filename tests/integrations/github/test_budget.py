@@ -87,7 +87,7 @@ async def test_a_crowd_of_requests_is_sent_a_few_at_a_time(site: Site) -> None:
         refused = await asyncio.gather(*many, return_exceptions=True)
     assert all(isinstance(each, Throttled) for each in refused)
     assert max(under_way) == AT_ONCE
-    assert len(under_way) == 1 + 2 * AT_ONCE, "nobody else asked"
+    assert len(under_way) == 1 + 2 * AT_ONCE, "no other caller asked"
 
 
 async def test_a_personal_token_pauses_everywhere_it_is_used(site: Site) -> None:

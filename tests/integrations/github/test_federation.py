@@ -145,7 +145,7 @@ async def test_each_address_of_a_server_is_an_audience_and_no_other(signing: Sig
         await federation.verify(signing.issuer.sign(**JOB, aud="https://muster.evil.test"))
 
 
-async def test_a_token_signed_by_somebody_else_is_refused(signing: Signing, private_key: str) -> None:
+async def test_a_token_signed_by_another_issuer_is_refused(signing: Signing, private_key: str) -> None:
     forged = signing.issuer.sign(**JOB, key=private_key)
     with pytest.raises(Forbidden, match="its signature is not"):
         await signing.federation.verify(forged)
@@ -174,7 +174,7 @@ async def test_times_are_judged_by_our_clock_on_both_sides_of_the_limit(signing:
 
 
 async def test_without_keys_it_is_too_early_to_say(site: Site) -> None:
-    async with new_http(WorldTransport(site.world)) as http:  # nobody answers there
+    async with new_http(WorldTransport(site.world)) as http:  # no server answers there
         issuer = Issuer(site.clock.now)
         federation = GitHubFederation(http, site.clock, issuer=issuer.url, audiences=["muster"])
         with pytest.raises(NotYet, match="can't be had"):

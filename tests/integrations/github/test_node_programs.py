@@ -73,7 +73,7 @@ def node(tmp_path: Path) -> Node:
 def _script(github: FakeGitHub, boot_script: str = "", **given: Any) -> str:
     fields = {"version": VERSION, "sha256": (github.sha256,), "url": github.package_url, **given}
     runtime = GitHubRuntime(
-        None,  # type: ignore[arg-type]  # nobody is asked
+        None,  # type: ignore[arg-type]  # GitHub is not asked
         RunnerPackage(**fields),
         installation_id="inst-1",
         web_url=github.url,
@@ -186,7 +186,7 @@ def test_a_runner_of_an_image_without_icu_fails_the_boot_too(
 
 
 @pytest.mark.parametrize("number", [0, 1001])
-def test_the_files_of_a_package_are_the_agent_s_whoever_packed_them(
+def test_the_files_of_a_package_are_the_agent_s_whichever_user_packed_them(
     github: FakeGitHub, node: Node, tmp_path: Path, number: int
 ) -> None:
     archive = tmp_path / "runner.tgz"

@@ -1,4 +1,4 @@
-"""For whom runners were provisioned: known after a restart, too, however many provisions came later."""
+"""For which scopes runners were provisioned: known after a restart, however many provisions came later."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -41,7 +41,7 @@ async def test_a_name_that_is_taken_is_replaced_so_that_a_lost_answer_is_harmles
 
 
 async def test_a_name_that_a_busy_runner_has_is_not_registered_again(site: Site) -> None:
-    """Its job goes on; whoever asks is to ask again."""
+    """Its job goes on; the caller is to ask again."""
     registry = site.registry()
     await registry.just_in_time(SHOP, name="r-1", labels=["7-1"], group="")
     (runner,) = site.world.of("acme/shop")
@@ -211,7 +211,7 @@ async def test_whether_it_would_work_is_asked_once_a_minute_and_a_refusal_is_kep
     await registry.check(SHOP, group="")
 
 
-async def test_a_refused_registration_is_known_to_whoever_asks_next(site: Site) -> None:
+async def test_a_refused_registration_is_known_to_the_next_who_asks(site: Site) -> None:
     registry = site.registry()
     await registry.check(SHOP, group="")
     site.world.tokens.clear()

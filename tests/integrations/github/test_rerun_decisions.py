@@ -57,7 +57,7 @@ def test_an_interrupted_job_that_ended_well_is_no_reason() -> None:
     assert decided(RUN, [lost(1)], [shown(1, "success"), shown(2)]) == Never("no interrupted job failed")
 
 
-def test_a_run_that_somebody_began_anew_or_that_is_gone_is_left_alone() -> None:
+def test_a_run_that_was_begun_anew_or_that_is_gone_is_left_alone() -> None:
     assert decided(replace(RUN, attempt=2), [lost(1)], [shown(1)]) == Never("attempt 2 has begun")
     assert isinstance(decided(None, [lost(1)], []), Never)
 

@@ -143,7 +143,7 @@ async def test_a_set_that_lacks_some_of_our_labels_is_taken_over(site: Site, set
     assert (await sets.ensure(SPEC)).label_names == {"muster-linux", "gpu"}
 
 
-async def test_a_runner_says_whether_it_is_online_or_that_nobody_knows(site: Site, sets: ScaleSets) -> None:
+async def test_a_runner_says_whether_it_is_online_or_that_it_is_unknown(site: Site, sets: ScaleSets) -> None:
     made = await sets.ensure(SPEC)
     await sets.just_in_time(ACME, made.id, name="one")
     found = await sets.runner(ACME, "one")

@@ -184,7 +184,7 @@ def test_patterns_know_no_other_signs_than_the_star() -> None:
         {"instance_types": ("c5 large",)},
     ],
 )
-def test_a_rule_that_trusts_too_much_or_nobody_is_refused(fields: dict[str, Any]) -> None:
+def test_a_rule_that_trusts_too_much_or_nothing_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest) as refused:
         _rule(**fields)
     assert refused.value.field in fields

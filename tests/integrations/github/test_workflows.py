@@ -1,4 +1,4 @@
-"""Workflow runs that nobody calls for: over, cancelled, re-run in part."""
+"""Workflow runs without a waiting step: over, cancelled, re-run in part."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
@@ -72,7 +72,7 @@ async def test_a_cancelled_workflow_ends_a_provision_that_is_still_under_way(har
 
 @with_harness
 async def test_a_cancelled_workflow_leaves_the_line_and_its_place_goes_to_the_next(harness: Harness) -> None:
-    """It holds no node yet: nothing but the provision itself tells that somebody waits."""
+    """It holds no node yet: nothing but the provision itself tells that a step waits."""
     github = await GitHubHarness.set(harness, max_nodes=1)
     replica = await harness.replica()
     first, dead, live = github.begin(), github.begin(), github.begin()
@@ -297,7 +297,7 @@ async def test_a_rerun_s_own_step_gets_what_was_provisioned_for_it_before_it_ask
 
 
 class Leisurely:
-    """GitHub, whose list of jobs takes so long that somebody else acts meanwhile."""
+    """GitHub, whose list of jobs takes so long that another caller acts meanwhile."""
 
     def __init__(self, workflows: Workflows, meanwhile: Callable[[], Awaitable[object]]) -> None:
         self._workflows = workflows

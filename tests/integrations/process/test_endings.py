@@ -140,7 +140,7 @@ async def test_a_keeper_that_never_wrote_its_record_is_found_by_its_marker(lab: 
 
 
 @pytest.mark.parametrize("forged_start", ["right", "wrong"])
-async def test_a_pid_that_belongs_to_somebody_else_by_now_is_never_signalled(
+async def test_a_pid_that_belongs_to_another_process_by_now_is_never_signalled(
     lab: Lab, forged_start: str
 ) -> None:
     clock = [time.time()]

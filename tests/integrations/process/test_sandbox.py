@@ -31,7 +31,7 @@ async def test_a_sandboxed_node_sees_its_own_directory_and_processes_and_little_
     token_file.parent.mkdir(parents=True)
     token_file.write_text("hush")
     beside = tmp_path / "beside"
-    beside.write_text("somebody's file")
+    beside.write_text("a user's file")
     hidden = [
         str(token_file),
         str(lab.root),

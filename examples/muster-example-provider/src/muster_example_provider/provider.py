@@ -1,7 +1,7 @@
 """Machines as processes: one directory each, with what is known of it. The kernel's locks say what lives.
 
 A launch is a file, written before anything starts, so that a repeat finds what it asked for the first time.
-A machine's process holds the lock of its directory: it lives for as long as nobody else can have that lock.
+A machine's process holds the lock of its directory: while the lock is held, the machine lives.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from pathlib import Path
 import muster.agent
 from muster.domain.errors import Forbidden, Refused, TokenSpent
 from muster.domain.matching import type_matches
-from muster.domain.serialization import to_plain
 from muster.domain.reasons import Reason
+from muster.domain.serialization import to_plain
 from muster.domain.template import UsageClass
 from muster.ports.identity import Identity
 from muster.ports.provider import LaunchAnswer, Machine, MachineState

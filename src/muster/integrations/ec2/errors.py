@@ -38,7 +38,13 @@ _THROTTLED = (
     "TooManyRequestsException",
 )
 _SPENT = ("IdempotentInstanceTerminated", "IdempotentParameterMismatch")
-_NOBODY = ("AuthFailure", "ExpiredToken", "InvalidClientTokenId", "RequestExpired", "SignatureDoesNotMatch")
+_UNKNOWN_CALLER = (
+    "AuthFailure",
+    "ExpiredToken",
+    "InvalidClientTokenId",
+    "RequestExpired",
+    "SignatureDoesNotMatch",
+)
 """It isn't known who asks, so it doesn't matter for what."""
 _FOR_NOW = ("InternalError", "InternalFailure", "ServiceUnavailable", "Unavailable")
 """From a single pool of a fleet: it had nothing to give for now."""
@@ -106,7 +112,7 @@ def throttles(error: AwsError) -> bool:
 
 def may_fit_fewer(error: AwsError) -> bool:
     """Return whether fewer machines may be allowed what a batch was refused."""
-    return error.status < SERVER_ERROR and not throttles(error) and error.code not in _NOBODY
+    return error.status < SERVER_ERROR and not throttles(error) and error.code not in _UNKNOWN_CALLER
 
 
 def launch_error(error: AwsError | NoAnswer | NotAsked) -> ProviderError:
