@@ -153,8 +153,8 @@ def _is_due(message: Undelivered, now: float, woken_at: float) -> bool:
 def crowding(messages: Sequence[Undelivered], most: int) -> list[Undelivered]:
     """Return the waiting messages that give way, so that `most` are left.
 
-    Each time, the thing with the most messages gives up its first one; of equals, the oldest message goes. Only
-    things give way of which the receiver refuses, or refused, a message while it took others.
+    Each time, the thing with the most messages gives up its first one; of equals, the oldest message goes.
+    Only things whose messages the receiver refused while it took others give way.
     """
     waiting = sorted((each for each in messages if not each.given_up), key=_place)
     refused = {each.about for each in messages if each.refused and each.tries >= REFUSED_TRIES}
