@@ -117,7 +117,23 @@ async def test_what_comes_after_a_body_is_not_gathered(site: Site, monkeypatch: 
     begin = b"POST /api/v1/agent/join HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n"
     assert _statuses(await _sent(site, begin + b"0\r\nX-Trailer: a\r\n\r\n")) in ([], [400])
     for endless in (b"1;x=", b"0\r\nX-Trailer: "):
-        assert await _poured(site, begin + endless, b"x" * 1024) == b""
+        assert _statuses(await _poured(site, begin + endless, b"x" * 1024)) in ([], [431])
+
+
+async def test_a_body_without_end_is_not_read_for_ever(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "BODY_SECONDS", LATE)
+    monkeypatch.setattr(connections, "UNWANTED_MOST", 4 * HEAD_MOST)
+    piece = b"400\r\n" + b"x" * 1024 + b"\r\n"
+    for begin, status in ((b"PUT /api/v1/blobs", 401), (b"POST /api/v1/agent/beat", 422)):
+        head = begin + b" HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n"
+        assert _statuses(await _poured(site, head, piece)) in ([status], [])
+
+
+async def test_a_body_that_is_not_read_to_its_end_costs_its_caller_nothing(site: Site) -> None:
+    """A caller that sends all before it looks gets its answers, each once."""
+    chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+    refused = b"PUT /api/v1/blobs HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert _statuses(await _sent(site, refused, chunk, b"0\r\n\r\n" + GET + b"\r\n")) == [401, 200]
 
 
 # --- too slow -----------------------------------------------------------------------------------------
@@ -158,7 +174,20 @@ async def test_a_body_that_trickles_is_not_waited_for(site: Site, monkeypatch: p
     monkeypatch.setattr(connections, "BODY_SECONDS", SOON)
     wire = await _connected(site)
     wire[1].write(b"POST /api/v1/agent/join HTTP/1.1\r\nHost: here\r\nContent-Length: 1000\r\n\r\n{")
-    assert await _ended(wire) == b""
+    assert _statuses(await _ended(wire)) == [408]
+
+
+async def test_a_body_that_trickles_on_after_its_answer_gets_no_second_one(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "BODY_SECONDS", SOON)
+    head = b"PUT /api/v1/blobs HTTP/1.1\r\nHost: here\r\n"
+    for rest in (b"Content-Length: 1000\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n"):
+        wire = await _connected(site)
+        wire[1].write(head + rest)
+        answer = await wire[0].readuntil(b"}")
+        wire[1].write(b"no chunk")
+        assert _statuses(answer + await _ended(wire)) == [401]
 
 
 async def test_a_reader_that_does_not_read_is_dropped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,6 +320,38 @@ FRAMING = {
     "a tunnel": b"CONNECT evil.example:443 HTTP/1.1\r\nHost: here\r\n\r\n" + HIDDEN,
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + HIDDEN,
 }
+
+
+MALFORMED = {
+    "a chunk": b"Transfer-Encoding: chunked\r\n\r\nno size\r\n",
+    "a late chunk": b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\nno size\r\n",
+    "a trailer": b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Trailer: a\r\n\r\n",
+    "a coding": b"Transfer-Encoding: gzip\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
+async def test_a_malformed_body_is_answered_once_with_a_problem(site: Site, body: bytes) -> None:
+    for request in (POST, b"PUT /api/v1/blobs HTTP/1.1\r\nHost: here\r\n"):
+        answer = await _sent(site, request + body + HIDDEN)
+        assert _statuses(answer) == [400], answer
+        assert b'"code": "malformed_request"' in answer
+
+
+async def test_a_malformed_request_does_not_answer_the_one_before_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _statuses(await _sent(site, GET + b"\r\n" + b"garbage\r\n\r\n")) in ([], [200], [200, 400])
+
+
+async def test_a_caller_that_keeps_a_large_body_back_is_not_read_on(site: Site) -> None:
+    """Its next request would be taken for the body."""
+    head = b"POST /api/v1/agent/join HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n"
+    wire = await _connected(site)
+    wire[1].write(head + b"Expect: 100-Continue\r\nContent-Length: 2000000000\r\n\r\n")
+    answer = await _ended(wire)
+    assert _statuses(answer) == [413]
+    assert b"connection: close" in answer.lower()
 
 
 @pytest.mark.parametrize("bytes_", FRAMING.values(), ids=FRAMING)

@@ -44,6 +44,8 @@ MESSAGE_MOST = 64 << 10
 """Bytes of one message on a WebSocket: twice what a terminal sends at once."""
 IGNORED_MOST = 64 << 10
 """Bytes that a caller may send after its request while an answer goes out for hours."""
+UNWANTED_MOST = 64 << 20
+"""Bytes of a body that a caller may send on after its answer. Beyond this it does not read the answer."""
 _HEAD, _BODY = "head", "body"
 _LINE = "line"
 """The key under which the state of a request holds its connection."""
@@ -126,6 +128,7 @@ class Bounded(HttpProtocol):
         "_received",
         "_timer",
         "_unread",
+        "_unwanted",
     )
 
     lines: ClassVar[Lines]
@@ -133,7 +136,7 @@ class Bounded(HttpProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._in_head = self._midway = self._advanced = False
-        self._overhead = self._received = self._marked = 0
+        self._overhead = self._received = self._marked = self._unwanted = 0
         self._phase: str | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
@@ -182,6 +185,7 @@ class Bounded(HttpProtocol):
 
     def on_message_begin(self) -> None:
         self._midway = self._in_head = True
+        self._unwanted = 0
         super().on_message_begin()
         self.scope["state"][_LINE] = self
 
@@ -191,7 +195,7 @@ class Bounded(HttpProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._in_head, self._advanced = False, True
+        self._advanced = True
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if size > HEAD_MOST or len(self.headers) > FIELDS_MOST:
             self._overhead = HEAD_MOST + 1
@@ -199,10 +203,16 @@ class Bounded(HttpProtocol):
         if self.parser.get_http_version() not in ("1.0", "1.1"):
             raise ValueError("only HTTP/1.0 and 1.1 are spoken here")
         super().on_headers_complete()
+        self._in_head = False
 
     def on_body(self, body: bytes) -> None:
         self._advanced = True
         super().on_body(body)
+        last = self._last
+        if last is not None and last.response_complete:
+            self._unwanted += len(body)
+            if self._unwanted > UNWANTED_MOST:
+                self.transport.abort()
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -225,10 +235,13 @@ class Bounded(HttpProtocol):
         came = self._received - self._marked
         if phase is _BODY and (came >= BODY_LEAST or self.flow.read_paused):
             self._expect(phase)
-        elif phase is _HEAD and self._received and not self.transport.is_closing():
-            self._refuse(
-                HTTPStatus.REQUEST_TIMEOUT, ProblemCode.TOO_SLOW, f"send its head within {HEAD_SECONDS:g} s"
+        elif self._received and not self.transport.is_closing():
+            rule = (
+                f"send its head within {HEAD_SECONDS:g} s"
+                if phase is _HEAD
+                else f"send at least {BODY_LEAST} bytes of its body every {BODY_SECONDS:g} s"
             )
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, ProblemCode.TOO_SLOW, rule)
         else:
             self.transport.abort()
 
@@ -247,6 +260,11 @@ class Bounded(HttpProtocol):
 
     # --- what is refused --------------------------------------------------------------------------
 
+    @property
+    def _last(self) -> RequestResponseCycle | None:
+        """Return the newest request with its answer. None: there was none."""
+        return cast("RequestResponseCycle | None", self.cycle)
+
     def send_400_response(self, msg: str) -> None:
         if self._overhead > HEAD_MOST:
             self._refuse_head()
@@ -260,9 +278,16 @@ class Bounded(HttpProtocol):
         self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, ProblemCode.HEAD_TOO_LARGE, rule)
 
     def _refuse(self, status: HTTPStatus, code: ProblemCode, rule: str) -> None:
-        """Send the last answer of the connection. An answer that is under way is cut off."""
-        last = cast("RequestResponseCycle | None", self.cycle)
-        if last is not None and not last.response_complete:
+        """Send the last answer of the connection. If an answer is under way, cut it off instead."""
+        last = self._last
+        if last is not None and self._midway and not self._in_head:
+            # The body of this request is at fault, so this is its answer.
+            answerable = not last.response_started and not self.pipeline
+            last.disconnected = True  # what its handler sends from now on is dropped
+            last.message_event.set()
+        else:
+            answerable = last is None or last.response_complete
+        if not answerable:
             self.transport.abort()
             return
         detail = f"cannot read the request: {rule}"

@@ -6,6 +6,7 @@ them.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from http import HTTPStatus
 
 from starlette.datastructures import Headers
@@ -64,7 +65,10 @@ class BodyLimit:
         headers = Headers(scope=scope)
         problem = self._announced(headers)
         body = b""
-        if problem is None or headers.get("expect") != "100-continue":
+        if problem is not None and headers.get("expect", "").lower() == "100-continue":
+            # The caller may keep its body back. What it sends next must not be taken for that.
+            problem = replace(problem, headers={**problem.headers, "Connection": "close"})
+        else:
             body, whole = await _read(receive, self._most)
             problem = problem or (None if whole else self._too_large())
         if problem is None and body and not self._is(scope, self._raw):
