@@ -1,8 +1,8 @@
 """The statements that run often read an index from one end on PostgreSQL, too: asked of a store that is full.
 
 Its planner goes by what it counted, so there are enough rows to make a walk through a table expensive. There
-are 20,000 nodes (most of them terminated), 20,000 operations (few of them running), 20,000 jobs and 40,000
-events.
+are 20,000 nodes (most of them terminated), 20,000 operations (few of them running), 20,000 jobs, 20,000
+undelivered messages and 40,000 events.
 """
 
 import re
@@ -47,6 +47,8 @@ FULL = """
         event, labels, queue, runner, tries, detail, interrupted) SELECT 'job-' || n, 'github', CASE WHEN
         n % 500 = 0 THEN 'queued' WHEN n % 500 = 1 THEN 'running' ELSE 'completed' END, 1, n, n, 'acme/web',
         'run-' || n, 'build', 'ci', 'push', '[]', '', '', 0, '', 0 FROM generate_series(1, 20000) AS n;
+    INSERT INTO undelivered (id, version, webhook, event, since, tries, problem) SELECT 'message-' || n, 1,
+        'webhook-' || n % 20, '{}', n, 1, '' FROM generate_series(1, 20000) AS n;
     ANALYZE;
 """
 TYPICAL: dict[str, Value] = {
@@ -119,7 +121,7 @@ def _typical(name: str) -> Value:
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_hot_statement_walks_no_table(full: Connection, name: str) -> None:
     found = plan(full, STATEMENTS[name])
-    walked = re.findall(r"Seq Scan on (nodes|operations|events|liveness|launches)\b", found)
+    walked = re.findall(r"Seq Scan on (nodes|operations|events|liveness|launches|undelivered)\b", found)
     assert walked == [], found
     assert "Index" in found
 

@@ -148,6 +148,18 @@ async def test_a_python_of_a_virtual_environment_is_shown_with_its_real_location
 
 
 @needs_bubblewrap
+def test_muster_may_be_installed_below_a_directory_that_jobs_have_of_their_own(
+    public: Path, tmp_path: Path
+) -> None:
+    venv = public / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").symlink_to(PYTHON)
+    (venv / "pyvenv.cfg").write_text(f"home = {Path(PYTHON).parent}\n")
+    sandbox = probe(python=str(venv / "bin" / "python"), agent=(), hidden=(), scratch=tmp_path)
+    assert isinstance(sandbox, Sandbox), sandbox
+
+
+@needs_bubblewrap
 def test_a_job_reads_none_of_the_files_that_the_configuration_names(tmp_path: Path) -> None:
     """They lie where it sees all else: beside the Python that it runs with."""
     venv = tmp_path / "venv"

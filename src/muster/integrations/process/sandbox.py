@@ -146,7 +146,7 @@ class Sandbox:
             if Path(path).exists():
                 command += ["--ro-bind", os.devnull, path]
         command += ["--dev", "/dev", "--perms", "1777", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]  # noqa: S108
-        command += ["--dir", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp"]  # noqa: S108
+        command += ["--dir", "/run", "--dir", "/var", "--dir", "/tmp", "--symlink", "../tmp", "/var/tmp"]  # noqa: S108
         command += [
             *_above(HOME, WORK / "any"),
             "--bind" if overlay else "--ro-bind",
