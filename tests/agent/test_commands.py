@@ -101,7 +101,7 @@ def test_output_beyond_the_cap_is_discarded_and_doesnt_stop_the_command(plane: P
     os.mkfifo(work / "go")
     plane.order("c1", "sh", "-c", "read x <go; head -c 70000000 /dev/zero; exit 9")
     plane.fault("/commands/c1/output", full)
-    plane.output["c1"] = bytes(64 * 2**20 - 10)
+    plane.output["c1"] = bytearray(64 * 2**20 - 10)
     (work / "go").write_text("go\n")
     end = plane.ended("c1")
     assert end["exit_code"] == 9 and end["size"] == 64 * 2**20

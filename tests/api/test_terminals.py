@@ -235,6 +235,8 @@ async def test_an_idle_shell_and_one_whose_token_ended_are_ended_on_both_sides(
             ended = await said(near, "ended")
             assert ended["why"] == "idle" and "nothing was typed for 1 s" in ended["detail"]
             assert await said(far, "leave")
+    (tmp_path / "patient").mkdir()
+    async with ruled(tmp_path / "patient") as site:
         minted, secret = await mint(
             site.store.access, ids=site.ports.ids, name="soon gone", role=Role.OPERATOR, now=0.0
         )
