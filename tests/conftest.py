@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from muster.cli import output
 from tests.piles import is_slow, piled
 
 ID_MOST = 80
@@ -75,6 +76,13 @@ def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
     """pytest's own plugin has just called the watch off."""
     if isinstance(node, pytest.Item):
         _watch(node)
+
+
+@pytest.fixture(autouse=True)
+def plain_text() -> Iterator[None]:
+    """What one test asks for (`--output json`) is chosen for its process, and is no other test's choice."""
+    yield
+    output.OutputSettings.form = output.Form.TEXT
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

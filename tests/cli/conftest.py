@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli import output
 from muster.integrations.process.demo_site import Site
 from tests.cli.terminal import Terminal
 
@@ -19,14 +18,6 @@ boot_script = "exec sleep 600"
 resource_class = "small"
 boot_script = "echo this can not work; exit 3"
 """
-
-
-@pytest.fixture(autouse=True)
-def plain_text() -> Iterator[None]:
-    """What one test asks for (`--output json`) is chosen for its process, and no other test's choice."""
-    output.OutputSettings.form = output.Form.TEXT
-    yield
-    output.OutputSettings.form = output.Form.TEXT
 
 
 @pytest.fixture(scope="module")
