@@ -538,7 +538,7 @@ class Turn:
         return 0.0 if desired.version > line.said["known"] else line.due - self.now  # no busy poll
 
     def got_stream(self, e: Answered, line: Line) -> float:
-        raise ValueError("it ended")
+        raise ValueError
 
     def got_report(self, e: Answered, line: Line) -> float:
         desired, said = read_desired(e.body), line.said
@@ -564,7 +564,7 @@ class Turn:
         c, full = self.s.commands[e.line[1:]], bool(e.body.get("full"))
         has = min(max(int(e.body["offset"]), 0), c.size)
         if has == c.sent and not full:
-            raise ValueError("no progress")
+            raise ValueError
         self.command(c.id, sent=has, full=full)
 
     def got_artifact(self, e: Answered, line: Line) -> None:
@@ -829,13 +829,18 @@ class Job:
 
 class Link:
     def __init__(self, servers: list[str]) -> None:
-        self.servers, self.at = servers, 0
+        self.servers, self.url = servers, ""  # all links share the list, and ask the first one
         self.connection: http.client.HTTPConnection | None = None
 
     def close(self) -> None:
         if self.connection:
             self.connection.close()
             self.connection = None
+
+    def leave(self) -> None:
+        """Put this server last, for all links: each would take as long to find out that it is away."""
+        self.close()
+        self.servers.sort(key=self.url.__eq__)
 
     def call(
         self,
@@ -856,7 +861,10 @@ class Link:
         answer: Any = (0, {}, 0.0)
         refused = 0
         for _ in range(len(self.servers) + 1):
-            url, fresh = urlsplit(self.servers[self.at % len(self.servers)]), not self.connection
+            if self.url != self.servers[0]:
+                self.close()
+                self.url = self.servers[0]
+            url, fresh = urlsplit(self.url), not self.connection
             try:
                 if self.connection is None:
                     kind = getattr(http.client, url.scheme.upper() + "Connection")
@@ -876,14 +884,12 @@ class Link:
                 refused += 1
                 if answer[0] < 500:
                     return answer
-                self.close()
-                self.at += 1
+                self.leave()
                 if refused == len(self.servers):
                     break
             except Exception as error:
-                self.close()
                 late = "timed out" in str(error)
-                self.at += fresh or late
+                self.leave() if fresh or late else self.close()
                 if late:
                     break
         return answer
@@ -899,7 +905,8 @@ class Link:
         except (OSError, http.client.HTTPException, ValueError, TypeError):
             pass
         self.close()
-        self.at += time.monotonic() - began >= SILENCE  # another server may speak
+        if time.monotonic() - began >= SILENCE:
+            self.leave()  # another server may speak
         return 0, {}, 0.0
 
     def read(self, answer: http.client.HTTPResponse, sink: Any) -> Any:
