@@ -66,8 +66,9 @@ async def extend(ctx: Ctx, caller: CallerToken, operation_id: str, body: Extensi
 
 
 async def nodes(ctx: Ctx, operation_id: str, confinement: CallerConfinement) -> Page[Node]:
-    """List the nodes that an operation works with, or handed over, as they are now: the first few hundred.
+    """List the nodes that an operation claimed or made, as they are now: the first few hundred.
 
+    It may have given some of them back since. What it handed over is in its `members`.
     A workflow that signed in by itself doesn't see those that serve another repository by now.
     """
     await own_operation(ctx.ports.store, operation_id, confinement)
