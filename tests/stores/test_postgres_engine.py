@@ -5,12 +5,16 @@ import threading
 from collections.abc import AsyncIterator
 
 import pytest
+from psycopg.pq.abc import PGresult
 
+from muster.domain import node as lifecycle
 from muster.stores.sql import SqlStore
 from muster.stores.sql.postgres.bridge import bridged, in_thread, is_bridged, pause, wait_for
 from muster.stores.sql.postgres.loop_engine import LoopEngine
+from muster.stores.sql.postgres.pipeline import Pipeline
 from muster.stores.sql.postgres.store import open_postgres
 from muster.stores.sql.tx import Tx
+from tests.contracts.store_contract.records import Records
 from tests.stores import postgres
 from tests.stores.ids import CountingIds
 
@@ -53,6 +57,29 @@ async def test_an_error_while_it_waits_is_raised_where_the_function_stands() -> 
         return ""
 
     assert await bridged(works) == "no"
+
+
+async def test_guards_travel_with_the_write_that_they_guard(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each exchange wakes two processes, and the rows stay locked meanwhile."""
+    records = Records(store)
+    await records.idle(1)
+    operation = await records.leased()
+    (node,) = await records.claim(operation, 1)
+    attached = lifecycle.attached(node, now=5.0, deadline_at=99.0)
+    made: list[Pipeline] = []
+    answers = Pipeline._answers
+
+    def counted(pipeline: Pipeline) -> list[PGresult]:
+        made.append(pipeline)
+        return answers(pipeline)
+
+    monkeypatch.setattr(Pipeline, "_answers", counted)
+    await store.view(operation.id)
+    assert len(made) == 1
+    await store.apply(attached, fence=operation.fence)
+    assert len(made) == 1 + 2  # the guards with the write; the event with COMMIT
 
 
 async def test_writes_one_after_the_other_use_the_same_connection(store: SqlStore) -> None:

@@ -185,6 +185,7 @@ async def test_a_takeover_waits_for_a_write_under_the_old_epoch_or_that_write_is
 
     def slow(tx: Tx) -> Node:
         guards.check_fence(tx, operation.fence)
+        tx.execute("SELECT 1")  # a guard goes to the database with the next statement
         still()
         return nodes.apply(tx, lifecycle.joined(node, boot_id="b", now=3.0), fence=operation.fence)
 
@@ -288,6 +289,7 @@ async def test_a_sign_of_life_and_the_verdict_on_silence_never_pass_each_other(s
 
     def judging(tx: Tx) -> None:
         liveness.check_silent(tx, node.id, 100.0)
+        tx.execute("SELECT 1")  # a guard goes to the database with the next statement
         still()
 
     verdict = asyncio.create_task(store._engine.write(judging))

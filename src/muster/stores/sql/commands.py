@@ -19,7 +19,7 @@ from muster.stores.records import command_written_at
 from muster.stores.sql import events, guards, nodes
 from muster.stores.sql.engines import EngineVerbs, read, write
 from muster.stores.sql.rows import COMMAND
-from muster.stores.sql.tx import Retry, Tx, Value
+from muster.stores.sql.tx import Tx, Value
 
 OF_OPERATION = f"""
     SELECT {COMMAND.select} FROM commands WHERE operation_id = :id ORDER BY created_at, id LIMIT 10000
@@ -77,13 +77,9 @@ def _start(tx: Tx, command: Command, change: NodeChange, *, actor: str = "") -> 
     there = COMMAND.find(tx, command.id)
     if there is not None:
         return there
-    try:
-        nodes.apply(tx, change)
-    except Conflict:
-        if COMMAND.find(tx, command.id) is not None:
-            raise Retry(f"{command.id} was started at the same moment") from None
-        raise
+    # First, and refused if it was started at the same moment: then all is done again, and it is found above.
     tx.change(COMMAND.insert, COMMAND.params(command))
+    nodes.apply(tx, change)
     _log(tx, None, command, at=command.created_at, actor=actor)
     return command
 

@@ -5,6 +5,7 @@ is committed. Each refuses by raising, which undoes the whole write.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 
 from muster.domain.errors import Conflict
@@ -14,10 +15,16 @@ from muster.domain.operation import Fence
 from muster.stores.records import lease_lost_error, version_conflict
 from muster.stores.sql import statements
 from muster.stores.sql.rows import Codec
-from muster.stores.sql.tx import Row, Tx
+from muster.stores.sql.tx import Params, Row, Tx
 
 EPOCH = "SELECT epoch FROM operations WHERE id = :id"
 EPOCHS = "SELECT id, epoch FROM operations WHERE id IN"
+_COMMITTED = "SELECT 1 FROM operations WHERE id = :id AND committed_at IS NOT NULL"
+"""Which stays so: there is nothing to hold."""
+_STILL_UNCOMMITTED = """
+    UPDATE operations SET version = version + 1 WHERE id = :id AND committed_at IS NULL RETURNING id
+"""
+"""Moves the version, so that a commit which judged the node as it was before loses its own guarded write."""
 
 
 class Record(Protocol):
@@ -34,10 +41,13 @@ def check_fence(tx: Tx, fence: Fence | None) -> None:
     if fence is None:
         return
     # Held to the end: a takeover waits for this write, or this write sees the takeover.
-    rows = tx.execute(EPOCH + tx.locks.hold, {"id": fence.operation_id})
+    tx.check(EPOCH + tx.locks.hold, {"id": fence.operation_id}, partial(_judge_epoch, fence))
+    tx.by = fence.operation_id
+
+
+def _judge_epoch(fence: Fence, rows: Sequence[Row]) -> None:
     if not rows or rows[0][0] != fence.epoch:
         raise lease_lost_error(fence)
-    tx.by = fence.operation_id
 
 
 def lock_fences(tx: Tx, fences: Sequence[Fence]) -> Mapping[OperationId, int]:
@@ -50,32 +60,37 @@ def lock_fences(tx: Tx, fences: Sequence[Fence]) -> Mapping[OperationId, int]:
 def check_operation(tx: Tx, guard: OperationGuard | None) -> None:
     if guard is None:
         return
-    if guard.committed:  # which stays so: there is nothing to hold
-        found = tx.execute(
-            "SELECT 1 FROM operations WHERE id = :id AND committed_at IS NOT NULL", {"id": guard.operation_id}
-        )
-        if not found:
-            raise Conflict(f"cannot write the node: operation {guard.operation_id} is not committed")
-        return
-    # Moving the version makes a commit that judged the node as it was before lose its own guarded write.
-    uncommitted = tx.change(
-        "UPDATE operations SET version = version + 1 WHERE id = :id AND committed_at IS NULL",
+    tx.check(
+        _COMMITTED if guard.committed else _STILL_UNCOMMITTED,
         {"id": guard.operation_id},
+        partial(_judge_commit, guard),
     )
-    if not uncommitted:
-        raise Conflict(f"cannot write the node: operation {guard.operation_id} was committed (or is gone)")
 
 
-def update(tx: Tx, codec: Codec[R], before: R, after: R, *, returning: str = "id") -> Row:
-    """Write what changed, if the record is still at the version that was read.
+def _judge_commit(guard: OperationGuard, rows: Sequence[Row]) -> None:
+    if not rows:
+        found = "is not committed" if guard.committed else "was committed (or is gone)"
+        raise Conflict(f"cannot write the node: operation {guard.operation_id} {found}")
 
-    Return these columns of the row, as they are after the write.
-    """
+
+def update(tx: Tx, codec: Codec[R], before: R, after: R) -> None:
+    """Write what changed, if the record is still at the version that was read."""
+    tx.check(*_update(codec, before, after, "id"), partial(_judge_version, before))
+
+
+def update_returning(tx: Tx, codec: Codec[R], before: R, after: R, columns: str) -> Row:
+    """Write as `update` does. Return these columns of the row, as they are after the write."""
+    rows = tx.execute(*_update(codec, before, after, columns))
+    _judge_version(before, rows)
+    return rows[0]
+
+
+def _update(codec: Codec[R], before: R, after: R, returning: str) -> tuple[str, Params]:
     changes = codec.changed(before, after)
     sql = codec.update(tuple(changes))
-    rows = tx.execute(
-        f"{sql} RETURNING {returning}", {**changes, "id": before.id, "expected": before.version}
-    )
+    return f"{sql} RETURNING {returning}", {**changes, "id": before.id, "expected": before.version}
+
+
+def _judge_version(before: Record, rows: Sequence[Row]) -> None:
     if not rows:
         raise version_conflict(before.id, before.version)
-    return rows[0]

@@ -5,8 +5,8 @@ touches a node's version or its events. A node has a row from its join on, a boo
 So silent nodes are found without a look at all nodes.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 
 from muster.domain.errors import Conflict
 from muster.domain.ids import NodeId
@@ -14,12 +14,18 @@ from muster.domain.node import Node
 from muster.ports.store import Beat
 from muster.stores.sql import statements
 from muster.stores.sql.rows import to_json
-from muster.stores.sql.tx import Tx, Value
+from muster.stores.sql.tx import Params, Row, Tx, Value
 
 AT_ONCE = 200
 """Beats per statement. Between two statements the store's thread and the loop fight for the interpreter."""
 
 
+OF_OPERATION = """
+    SELECT l.node_id, l.seen_at FROM nodes AS n CROSS JOIN liveness AS l
+    WHERE n.operation_id = :id AND l.node_id = n.id AND l.seen_at IS NOT NULL ORDER BY l.node_id LIMIT 10000
+"""
+_ADVANCED_AT = "SELECT advanced_at FROM liveness WHERE node_id = :id"
+_SEEN_AT = "SELECT seen_at FROM liveness WHERE node_id = :id"
 _ALIVE = "n.id = b.node_id AND n.state <> 'terminated'"
 """A beat that arrives after its node is gone leaves no row behind."""
 
@@ -166,20 +172,21 @@ def check_still(tx: Tx, node_id: NodeId, still_since: float | None) -> None:
     """Check that a boot still stands still, for the write that fails it."""
     if still_since is None:
         return
-    moved = tx.execute(
-        "SELECT advanced_at FROM liveness WHERE node_id = :id" + tx.locks.hold, {"id": node_id}
-    )
-    if moved and moved[0][0] is not None and moved[0][0] > still_since:
-        raise Conflict(f"cannot fail node {node_id}: its boot has advanced since; look again")
+    refusal = f"cannot fail node {node_id}: its boot has advanced since; look again"
+    tx.check(_ADVANCED_AT + tx.locks.hold, {"id": node_id}, partial(_judge_time, still_since, refusal))
 
 
 def check_silent(tx: Tx, node_id: NodeId, silent_since: float | None) -> None:
     """Check that a node is still silent, for the write that gives it up."""
     if silent_since is None:
         return
-    seen = tx.execute("SELECT seen_at FROM liveness WHERE node_id = :id" + tx.locks.hold, {"id": node_id})
-    if seen and seen[0][0] is not None and seen[0][0] > silent_since:
-        raise Conflict(f"cannot give up node {node_id}: it was seen since; look again")
+    refusal = f"cannot give up node {node_id}: it was seen since; look again"
+    tx.check(_SEEN_AT + tx.locks.hold, {"id": node_id}, partial(_judge_time, silent_since, refusal))
+
+
+def _judge_time(latest: float, refusal: str, rows: Sequence[Row]) -> None:
+    if rows and rows[0][0] is not None and rows[0][0] > latest:
+        raise Conflict(refusal)
 
 
 def forget(tx: Tx, node_id: NodeId) -> None:
@@ -247,12 +254,29 @@ def _numbered(beats: Sequence[Beat]) -> dict[str, Value]:
 
 
 def last_seen(tx: Tx, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:
-    seen: dict[NodeId, float] = {}
+    return {
+        NodeId(node_id): at
+        for chunk in statements.in_chunks(tuple(dict.fromkeys(node_ids)))
+        for node_id, at in tx.execute(*_last_seen(chunk))
+    }
+
+
+def check_seen(tx: Tx, node_ids: Sequence[NodeId], judge: Callable[[NodeId, float], None]) -> None:
+    """Let `judge` look at when each node was last seen; 0.0 if never."""
+
+    def judge_all(chunk: Sequence[NodeId], rows: Sequence[Row]) -> None:
+        seen = {NodeId(node_id): at for node_id, at in rows}
+        for node_id in chunk:
+            judge(node_id, seen.get(node_id, 0.0))
+
     for chunk in statements.in_chunks(tuple(dict.fromkeys(node_ids))):
-        sql = f"""
-            SELECT node_id, seen_at FROM liveness
-            WHERE node_id IN ({statements.placeholders("id", len(chunk))}) AND seen_at IS NOT NULL
-            ORDER BY node_id
-        """
-        seen.update((NodeId(node_id), at) for node_id, at in tx.execute(sql, statements.bind("id", chunk)))
-    return seen
+        tx.check(*_last_seen(chunk), partial(judge_all, chunk))
+
+
+def _last_seen(chunk: Sequence[NodeId]) -> tuple[str, Params]:
+    sql = f"""
+        SELECT node_id, seen_at FROM liveness
+        WHERE node_id IN ({statements.placeholders("id", len(chunk))}) AND seen_at IS NOT NULL
+        ORDER BY node_id
+    """
+    return sql, statements.bind("id", chunk)

@@ -6,7 +6,7 @@ changes only its own columns, so it never undoes a lease that was renewed meanwh
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from muster.domain import events as drafts
 from muster.domain.errors import (
@@ -32,7 +32,7 @@ from muster.stores.sql import (
     statements,
 )
 from muster.stores.sql.rows import LAUNCH, NODE, OPERATION, age_of_operation, known_operations
-from muster.stores.sql.tx import FULL, Params, Tx, Value
+from muster.stores.sql.tx import FULL, Params, Row, Tx, Value
 
 _OF_NODE = f"""
     SELECT {OPERATION.select} FROM operations WHERE id = (SELECT operation_id FROM nodes WHERE id = :id)
@@ -52,7 +52,9 @@ NODES_OF = f"""
 AHEAD = f"""
     SELECT count(*) FROM (
         SELECT 1 FROM operations
-        WHERE template = :template AND queued_since IS NOT NULL AND (created_at, id) < (:created_at, :id)
+        WHERE queued_since IS NOT NULL
+          AND template = (SELECT o.template FROM operations AS o WHERE o.id = :id)
+          AND (created_at, id) < ((SELECT o.created_at FROM operations AS o WHERE o.id = :id), :id)
         LIMIT {AHEAD_MOST}
     ) AS counted
 """
@@ -71,18 +73,21 @@ def get(tx: Tx, operation_id: OperationId) -> Operation:
 
 def view(tx: Tx, operation_id: OperationId) -> OperationView:
     named: Params = {"id": operation_id}
-    found, made, held = tx.execute_all(
-        (OPERATION.by_id, named), (launches.OF_OPERATION, named), (NODES_OF, named)
+    found, made, held, seen, ((ahead,),) = tx.execute_all(
+        (OPERATION.by_id, named),
+        (launches.OF_OPERATION, named),
+        (NODES_OF, named),
+        (liveness.OF_OPERATION, named),
+        (AHEAD, named),
     )
     if not found:
         raise NotFound("operation", operation_id)
-    operation, nodes = OPERATION.decode(found[0]), tuple(NODE.decode(row) for row in held)
     return OperationView(
-        operation=operation,
-        nodes=nodes,
+        operation=OPERATION.decode(found[0]),
+        nodes=tuple(NODE.decode(row) for row in held),
         launches=tuple(LAUNCH.decode(row) for row in made),
-        seen=liveness.last_seen(tx, [node.id for node in nodes]),
-        ahead=_ahead(tx, operation),
+        seen=dict(seen),
+        ahead=ahead,
     )
 
 
@@ -105,18 +110,6 @@ def node_view_for_token(tx: Tx, token_hash: str) -> NodeView | None:
     if not found:
         return None
     return NodeView(node=NODE.decode(found[0]), operation=OPERATION.first(its_operation))
-
-
-def _ahead(tx: Tx, operation: Operation) -> int:
-    if operation.template is None:
-        return 0
-    place: dict[str, Value] = {
-        "template": operation.template,
-        "created_at": operation.created_at,
-        "id": operation.id,
-    }
-    count: int = tx.execute(AHEAD, place)[0][0]
-    return count
 
 
 @cache
@@ -207,7 +200,7 @@ def write(
     check_place(tx, change)
     check_freshness(tx, change, clock)
     # The lease is not guarded by the version: what is stored may be newer than what the caller read.
-    owner, until, epoch = guards.update(tx, OPERATION, change.before, change.after, returning=_LEASE)
+    owner, until, epoch = guards.update_returning(tx, OPERATION, change.before, change.after, _LEASE)
     after = replace(change.after, lease_owner=owner, lease_until=until, epoch=epoch)
     events.append(tx, drafts.of_operation(change), at=after.updated_at, record=after)
     failures.keep(tx, of_failure(change))
@@ -215,29 +208,36 @@ def write(
 
 
 def check_place(tx: Tx, change: OperationChange) -> None:
-    ahead = _ahead(tx, change.before) if change.first_in_line else 0
+    if change.first_in_line:
+        tx.check(AHEAD, {"id": change.before.id}, partial(_judge_place, change))
+
+
+def _judge_place(change: OperationChange, rows: Sequence[Row]) -> None:
+    ((ahead,),) = rows
     if ahead:
         raise Conflict(f"cannot take {change.before.id} out of the queue: {ahead} older ones are in it")
 
 
 def check_freshness(tx: Tx, change: OperationChange, clock: Callable[[], float] | None) -> None:
-    if change.fresh_for is None:
+    limit, name = change.fresh_for, change.before.id
+    if limit is None:
         return
     if clock is None:
-        raise IllegalTransition(f"cannot commit {change.before.id}: the change has no time")
-    now = clock()
-    ((until,),) = tx.execute(_LEASED_UNTIL, {"id": change.before.id}) or [(0.0,)]
-    if until <= now:
-        raise LeaseLost(
-            f"cannot commit {change.before.id}: its lease ran out {now - until:.1f} s ago; stop driving it"
-        )
-    seen = liveness.last_seen(tx, [member.node_id for member in change.after.members])
-    for member in change.after.members:
-        silent = now - seen.get(member.node_id, 0.0)
-        if silent > change.fresh_for:
-            raise Conflict(
-                f"cannot commit {change.before.id}: {member.node_id} sent no heartbeat for {silent:.1f} s"
-            )
+        raise IllegalTransition(f"cannot commit {name}: the change has no time")
+
+    # The clock is asked when the rows are there: by then no lock is waited for any more.
+    def judge_lease(rows: Sequence[Row]) -> None:
+        late = clock() - (rows[0][0] if rows else 0.0)
+        if late >= 0:
+            raise LeaseLost(f"cannot commit {name}: its lease ran out {late:.1f} s ago; stop driving it")
+
+    def judge_silence(node_id: NodeId, seen_at: float) -> None:
+        silent = clock() - seen_at
+        if silent > limit:
+            raise Conflict(f"cannot commit {name}: {node_id} sent no heartbeat for {silent:.1f} s")
+
+    tx.check(_LEASED_UNTIL, {"id": name}, judge_lease)
+    liveness.check_seen(tx, [member.node_id for member in change.after.members], judge_silence)
 
 
 def pool(tx: Tx, template: str) -> Pool:

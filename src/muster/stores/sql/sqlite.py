@@ -20,7 +20,19 @@ from muster.ports.commits import Written
 from muster.stores.sql.disk_reserve import Reserve, give_up_spare
 from muster.stores.sql.schema import LATEST
 from muster.stores.sql.statements import APPEND
-from muster.stores.sql.tx import ALONE, FULL, NOTHING, Params, Report, Row, T, Work, WorkResult, with_cause
+from muster.stores.sql.tx import (
+    ALONE,
+    FULL,
+    NOTHING,
+    Judge,
+    Params,
+    Report,
+    Row,
+    T,
+    Work,
+    WorkResult,
+    with_cause,
+)
 from muster.stores.sql.vacuum import Vacuum
 
 logger = logging.getLogger(__name__)
@@ -55,6 +67,9 @@ class SqliteTx:
 
     def change(self, sql: str, params: Params = NOTHING) -> int:
         return self._cursor.execute(sql, params).rowcount
+
+    def check(self, sql: str, params: Params, judge: Judge) -> None:
+        judge(self._cursor.execute(sql, params).fetchall())
 
     def append(self, event: Params) -> None:
         self._cursor.execute(APPEND, event)

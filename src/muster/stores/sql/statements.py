@@ -1,8 +1,11 @@
 """Parts of statements that both SQL engines share: lists of values, merged lists, the append to the log."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from muster.stores.sql.tx import Value
+
+T = TypeVar("T")
 
 COLUMNS = ("at", "entity", "entity_id", "version", "name", "changes", "detail", "actor")
 INTO = f"INSERT INTO events ({', '.join(COLUMNS)})"
@@ -19,7 +22,7 @@ def bind(prefix: str, values: Sequence[Value]) -> dict[str, Value]:
     return {f"{prefix}{index}": value for index, value in enumerate(values)}
 
 
-def in_chunks(values: Sequence[str], size: int = 500) -> list[Sequence[str]]:
+def in_chunks(values: Sequence[T], size: int = 500) -> list[Sequence[T]]:
     """Split a long list for several statements: engines limit the parameters of one."""
     return [values[start : start + size] for start in range(0, len(values), size)]
 

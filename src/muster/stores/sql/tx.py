@@ -15,6 +15,8 @@ T = TypeVar("T")
 Value = None | int | float | str | bytes
 Params = Mapping[str, Value]
 Row = tuple[Any, ...]
+Judge = Callable[[Sequence[Row]], None]
+"""Looks at rows, and raises if the transaction must not happen."""
 
 NOTHING: Params = {}
 FULL = "the disk is full; free some space: `muster doctor` says which nodes use it"
@@ -68,6 +70,14 @@ class Tx(Protocol):
 
     def change(self, sql: str, params: Params = NOTHING) -> int:
         """Run one statement and say how many rows it wrote."""
+        ...
+
+    def check(self, sql: str, params: Params, judge: Judge) -> None:
+        """Run one statement, in one exchange with those that follow.
+
+        `judge` gets its rows, at the latest before a later statement returns, or before the commit. What
+        `judge` raises undoes the transaction: don't catch it in the function.
+        """
         ...
 
     def append(self, event: Params) -> None:

@@ -30,7 +30,7 @@ Shape = tuple[str, tuple[int, ...]]
 
 
 class Pipeline:
-    """Runs statements as a cursor does, as far as `PgTx` needs one."""
+    """Sends statements, and waits for all of their answers at once."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -49,7 +49,6 @@ class Pipeline:
         self._preparing: list[tuple[Shape, bytes]] = []
         self._seen: dict[Shape, None] = {}
         self._number = 0
-        self._result: PGresult | None = None
         self.uncertain = False
         """A COMMIT was sent, and nothing proves that it didn't happen."""
 
@@ -87,31 +86,18 @@ class Pipeline:
 
     # --- statements -------------------------------------------------------------------------------
 
-    def execute(self, sql: str, given: Sequence[Value]) -> None:
-        """Run a statement, after what was deferred, and wait for the answer."""
-        self.defer(sql, given)
-        self._result = self._answers()[-1]
-
-    def fetchall(self) -> list[Row]:
-        assert self._result is not None  # noqa: S101 — a statement was run
-        return self._rows(self._result)
-
-    def fetch_each(self) -> list[list[Row]]:
-        """Wait for the statements that were deferred; return the rows of each."""
-        places = list(self._deferred)
+    def answers(self) -> list[PGresult]:
+        """Wait for the statements that were deferred; return the answer of each."""
+        places, self._deferred = self._deferred, []
         answers = self._answers()
-        return [self._rows(answers[place]) for place in places]
+        return [answers[place] for place in places]
 
-    def _rows(self, result: PGresult) -> list[Row]:
-        self._transformer.set_pgresult(result)
-        return self._transformer.load_rows(0, result.ntuples, tuple)
-
-    @property
-    def rowcount(self) -> int:
-        return -1 if self._result is None else self._result.command_tuples or 0
+    def rows(self, answer: PGresult) -> list[Row]:
+        self._transformer.set_pgresult(answer)
+        return self._transformer.load_rows(0, answer.ntuples, tuple)
 
     def defer(self, sql: str, given: Sequence[Value]) -> None:
-        """Send a statement, whose answer `execute` or `commit` waits for. Raises DataError."""
+        """Send a statement, whose answer `answers` or `commit` waits for. Raises DataError."""
         transformer = self._transformer
         values = transformer.dump_sequence(given, [_AUTO] * len(given)) if given else ()
         types = tuple(transformer.types or ()) if given else ()

@@ -9,11 +9,12 @@ is told so.
 import contextlib
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import psycopg
+from psycopg.pq.abc import PGresult
 
 from muster.domain.errors import StoreUnavailable
 from muster.domain.ids import OperationId
@@ -23,7 +24,7 @@ from muster.stores.sql.postgres.bridge import in_thread, pause
 from muster.stores.sql.postgres.connections import Connection, ConnectionFactory, Share
 from muster.stores.sql.postgres.errors import Remedy, connection_ended, remedy, translate_error, uncertain
 from muster.stores.sql.postgres.pipeline import Pipeline
-from muster.stores.sql.tx import NOTHING, Locks, Params, Retry, Row, Value, Work, WorkResult
+from muster.stores.sql.tx import NOTHING, Judge, Locks, Params, Retry, Row, Value, Work, WorkResult
 
 SIDE_BY_SIDE = Locks(alone=False, hold=" FOR UPDATE", skip=" FOR UPDATE SKIP LOCKED", share=" FOR SHARE")
 RACES_MOST = 12
@@ -36,29 +37,41 @@ _READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 class PgTx:
     """Implements Tx. The log is appended to at the end: until the commit that holds back its readers."""
 
-    __slots__ = ("_appended", "_cursor", "by", "written")
+    __slots__ = ("_appended", "_judges", "_pipeline", "by", "written")
     locks = SIDE_BY_SIDE
 
-    def __init__(self, cursor: Pipeline | psycopg.Cursor[Row]) -> None:
-        self._cursor = cursor
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
         self._appended: list[Params] = []
+        self._judges: list[Judge] = []
+        """Of the statements that were sent first and not answered yet."""
         self.written: list[Written] = []
         self.by: OperationId | None = None
 
     def execute(self, sql: str, params: Params = NOTHING) -> Sequence[Row]:
-        self._run(sql, params)
-        return self._cursor.fetchall()
+        self._defer(sql, params)
+        return self._pipeline.rows(self._answers()[0])
 
     def execute_all(self, *statements: tuple[str, Params]) -> Sequence[Sequence[Row]]:
-        if not isinstance(self._cursor, Pipeline):
-            return [self.execute(sql, params) for sql, params in statements]
         for sql, params in statements:
-            _storably(self._cursor.defer, sql, params)
-        return self._cursor.fetch_each()
+            self._defer(sql, params)
+        return [self._pipeline.rows(answer) for answer in self._answers()]
 
     def change(self, sql: str, params: Params = NOTHING) -> int:
-        self._run(sql, params)
-        return self._cursor.rowcount
+        self._defer(sql, params)
+        return self._answers()[0].command_tuples or 0
+
+    def check(self, sql: str, params: Params, judge: Judge) -> None:
+        self._defer(sql, params)
+        self._judges.append(judge)
+
+    def _answers(self) -> Sequence[PGresult]:
+        """Return an answer for each statement that no judge looks at."""
+        answers, judges = self._pipeline.answers(), self._judges
+        self._judges = []
+        for judge, answer in zip(judges, answers, strict=False):
+            judge(self._pipeline.rows(answer))
+        return answers[len(judges) :]
 
     def append(self, event: Params) -> None:
         self._appended.append(event)
@@ -67,30 +80,35 @@ class PgTx:
         """Return False: the database's disk is its own, and no job of ours fills it."""
         return False
 
-    def finish(self, key: int, pipeline: Pipeline) -> None:
-        """Append the events, together with the COMMIT that follows."""
+    def finish(self, session: "Session") -> None:
+        """Let the judges decide, then append the events, together with the COMMIT that follows."""
+        if self._judges:
+            self._answers()
+        if not self._appended:
+            return
+        key = session.key or self._look_up_key(session)
         for start in range(0, len(self._appended), APPENDED_AT_ONCE):
             some = self._appended[start : start + APPENDED_AT_ONCE]
             params: dict[str, Value] = {"key": key}
             for row, event in enumerate(some):
                 params.update((f"{name}{row}", value) for name, value in event.items())
-            _storably(pipeline.defer, feed.appending(len(some)), params)
+            self._defer(feed.appending(len(some)), params)
 
-    def _run(self, sql: str, params: Params) -> None:
-        _storably(self._cursor.execute, sql, params)
+    def _look_up_key(self, session: "Session") -> int:
+        session.key = feed.signed(int(self.execute(feed.KEY)[0][0]))
+        return session.key
 
-
-def _storably(run: Callable[[str, tuple[Value, ...]], object], sql: str, params: Params) -> None:
-    """Run a statement; what PostgreSQL can't store is replaced."""
-    text, names = numbered(sql)
-    given = values(names, params)
-    try:
-        run(text, given)
-    except psycopg.DataError:
-        without = storable(given)
-        if without == given:
-            raise
-        run(text, without)
+    def _defer(self, sql: str, params: Params) -> None:
+        """Send a statement. What PostgreSQL can't store is replaced."""
+        text, names = numbered(sql)
+        given = values(names, params)
+        try:
+            self._pipeline.defer(text, given)
+        except psycopg.DataError:
+            without = storable(given)
+            if without == given:
+                raise
+            self._pipeline.defer(text, without)
 
 
 class Session:
@@ -235,16 +253,10 @@ class Writer:
         pipeline.begin(b"BEGIN")
         tx = PgTx(pipeline)
         value = work(tx)
-        if tx.written:
-            tx.finish(self._key(tx), pipeline)
+        tx.finish(self._session)
         if pipeline.commit() != b"COMMIT":
             raise Retry("the server rolled back instead")
         return WorkResult(value=value), tx.written
-
-    def _key(self, tx: PgTx) -> int:
-        if not self._session.key:
-            self._session.key = feed.signed(int(tx.execute(feed.KEY)[0][0]))
-        return self._session.key
 
 
 class Reader:

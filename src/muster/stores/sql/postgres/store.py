@@ -21,6 +21,7 @@ from muster.stores.sql.postgres import feed
 from muster.stores.sql.postgres.connections import Connection, ConnectionFactory, Share
 from muster.stores.sql.postgres.errors import translate_error
 from muster.stores.sql.postgres.loop_engine import LoopEngine
+from muster.stores.sql.postgres.pipeline import Pipeline
 from muster.stores.sql.postgres.session import PgTx, Reader, Writer
 from muster.stores.sql.postgres.session import schema as spelt
 from muster.stores.sql.store import SqlStore
@@ -61,10 +62,10 @@ def open_postgres(
 
 def prepare(factory: ConnectionFactory, ids: Ids) -> None:
     """Bring the schema up to date, and name a new installation."""
-    with _translating(factory), _alone(factory) as connection:
-        while _advance(connection):
+    with _translating(factory), _alone(factory) as pipeline:
+        while _advance(pipeline):
             pass
-        _transact(connection, lambda tx: templates.name_installation(tx, InstallationId(ids.new("inst"))))
+        _transact(pipeline, lambda tx: templates.name_installation(tx, InstallationId(ids.new("inst"))))
 
 
 def create_database(factory: ConnectionFactory) -> bool:
@@ -115,14 +116,14 @@ class _SchemaTx(PgTx):
 
 
 @contextmanager
-def _alone(factory: ConnectionFactory) -> Iterator[Connection]:
+def _alone(factory: ConnectionFactory) -> Iterator[Pipeline]:
     """Open a connection that alone may change the schema."""
     with factory.open(statement_seconds=MIGRATION_SECONDS) as connection:
         _check(connection, factory)
         connection.execute(f"SET lock_timeout = {int(MIGRATION_SECONDS * 1000)}")
         connection.execute("SELECT pg_advisory_lock($1)", (MIGRATING,))
         connection.execute(f"SET lock_timeout = {int(STEP_BACK_SECONDS * 1000)}")
-        yield connection  # and with it the lock goes
+        yield Pipeline(connection)  # and with it the lock goes
 
 
 @contextmanager
@@ -138,18 +139,25 @@ def _translating(factory: ConnectionFactory) -> Iterator[None]:
         raise translate_error(error, where=factory.where) from error
 
 
-def _advance(connection: Connection) -> bool:
+def _advance(pipeline: Pipeline) -> bool:
     for _ in range(int(MIGRATION_SECONDS / (STEP_BACK_SECONDS + PAUSE_SECONDS))):
         try:
-            return _transact(connection, schema.advance)
+            return _transact(pipeline, schema.advance)
         except errors.LockNotAvailable:
             time.sleep(PAUSE_SECONDS)
-    return _transact(connection, schema.advance)
+    return _transact(pipeline, schema.advance)
 
 
-def _transact(connection: Connection, work: Work[T]) -> T:
-    with connection.transaction():
-        return work(_SchemaTx(connection.cursor()))
+def _transact(pipeline: Pipeline, work: Work[T]) -> T:
+    pipeline.begin(b"BEGIN")
+    try:
+        value = work(_SchemaTx(pipeline))
+        pipeline.commit()
+    except BaseException:
+        with contextlib.suppress(psycopg.Error):  # the connection is gone, and its transaction with it
+            pipeline.roll_back()
+        raise
+    return value
 
 
 def _check(connection: Connection, factory: ConnectionFactory) -> None:
