@@ -1,22 +1,22 @@
 /** One node: who may use it and how it feels, how long it may stay as it is, how its boot went, what it said. */
 
 import { useState } from "react";
-import { post, Refused } from "../api/client";
+import { Refused } from "../api/client";
 import type { Bundle, Console, FeedEvent, Node, Timeline } from "../api/types";
 import { useHistory } from "../live/history";
 import { keptWarm, usePools } from "../live/pools";
 import { type Read, useResource } from "../live/resource";
-import { Act } from "../parts/act";
 import { BootChart } from "../parts/charts";
 import { Copy } from "../parts/copy";
 import { Crumbs } from "../parts/crumbs";
 import { DiagnosisCard } from "../parts/diagnosis";
 import { DrainButton } from "../parts/drain";
 import { EventList } from "../parts/events";
+import { HoldButton } from "../parts/extend";
 import { Card, Fact, Facts } from "../parts/facts";
-import { HoldButton } from "../parts/hold";
 import { Loading, NotFound, Shown, Trouble } from "../parts/states";
 import { TerminalButton } from "../parts/terminal-button";
+import { TerminateButton } from "../parts/terminate";
 import {
   Ago,
   Badge,
@@ -66,8 +66,8 @@ export function NodePage({ id }: { id: string }) {
         </h1>
         <div className="page-acts">
           <TerminalButton node={node} />
-          <HoldButton node={node} />
-          <Brakes node={node} path={path} />
+          {node.state === "failed" && <HoldButton nodeId={node.id} />}
+          <Brakes node={node} />
         </div>
       </header>
       {read.error && <Trouble error={read.error} retry={read.refresh} />}
@@ -87,7 +87,7 @@ export function NodePage({ id }: { id: string }) {
   );
 }
 
-function Brakes({ node, path }: { node: Node; path: string }) {
+function Brakes({ node }: { node: Node }) {
   const ending = node.state === "terminating" || node.state === "terminated";
   if (ending) return null;
   const busy = node.state === "running" || node.state === "claimed";
@@ -101,14 +101,7 @@ function Brakes({ node, path }: { node: Node; path: string }) {
   return (
     <>
       {!node.drain && <DrainButton nodeId={node.id} />}
-      <Act
-        needs="operator"
-        kind="danger"
-        act={() => post(`${path}/terminate`)}
-        confirm={{ title: "Terminate this node?", text: <p>{consequence} This can't be undone.</p>, yes: "Terminate" }}
-      >
-        Terminate
-      </Act>
+      <TerminateButton nodeId={node.id} text={consequence} />
     </>
   );
 }

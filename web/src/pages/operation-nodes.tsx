@@ -1,12 +1,11 @@
 /** The nodes of an operation as they are now, and what can be done with those that were handed over. */
 
-import { useMemo, useRef } from "react";
-import { poster } from "../api/client";
+import { useRef } from "react";
 import type { FeedEvent, Node, Operation, Page } from "../api/types";
 import { type Read, useResource } from "../live/resource";
-import { Act } from "../parts/act";
 import { ExtendButton } from "../parts/extend";
 import { Card } from "../parts/facts";
+import { ReleaseButton } from "../parts/release";
 import { NodeHealth, NodeLink, StateBadge } from "../parts/words";
 import { Link } from "../routing/router";
 import { plain } from "../words/names";
@@ -33,22 +32,14 @@ export function useNodesOf(operation: Operation | undefined, id: string): Read<P
 /** What can be done with nodes that were handed over, while its run still has one of them. */
 export function Afterwards({ operation, nodes }: { operation: Operation; nodes: readonly Node[] }) {
   const id = operation.operation_id;
-  const release = useMemo(() => poster("/releases", { operation_id: id }), [id]);
   const assigned = new Set((operation.members ?? []).map((member) => member.assignment_id));
   const handedOver = operation.kind === "provision" && operation.status === "succeeded";
   const has = nodes.some((node) => node.state === "running" && assigned.has(node.assignment_id ?? ""));
   if (!handedOver || !has) return null;
-  const words = {
-    title: "Release these nodes?",
-    text: "The run loses them at once. Muster wipes them and puts them back into the pool, or terminates them.",
-    yes: "Release",
-  };
   return (
     <>
       <ExtendButton operationId={id} />
-      <Act needs="operator" act={release} confirm={words}>
-        Release
-      </Act>
+      <ReleaseButton operationId={id} />
     </>
   );
 }

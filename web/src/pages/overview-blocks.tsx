@@ -199,7 +199,8 @@ function LeftoverLines({ title, found }: { title: string; found: { count: number
   );
 }
 
-function linkOf({ entity, entity_id }: Change): ReactNode {
+/** The page of a thing, if it has one. */
+export function linkOf({ entity, entity_id }: Pick<Change, "entity" | "entity_id">): ReactNode {
   if (entity === "node") return <NodeLink id={entity_id} />;
   if (entity === "operation") return <OperationLink id={entity_id} />;
   return entity === "template" ? <TemplateLink name={entity_id} /> : null;

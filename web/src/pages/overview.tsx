@@ -15,8 +15,10 @@ import { Link } from "../routing/router";
 import { counted } from "../words/names";
 import { took } from "../words/time";
 import { Changes, FailuresCard, LeftoversCard, WaitingCard } from "./overview-blocks";
-import { SystemCard } from "./overview-system";
+import { HeldCard } from "./overview-held";
 import { RunsCard } from "./overview-runs";
+import { SystemCard } from "./overview-system";
+import { UndeliveredCard } from "./overview-undelivered";
 import { Verdict } from "./overview-verdict";
 
 const OVERVIEW_GAP = 2000;
@@ -40,6 +42,8 @@ export function OverviewPage() {
         <div className="columns">
           <div className="column">
             {data.runs && <RunsCard runs={data.runs} />}
+            {data.held && <HeldCard held={data.held} />}
+            {data.undelivered && <UndeliveredCard backlogs={data.undelivered} refresh={overview.refresh} />}
             {data.waiting && <WaitingCard waiting={data.waiting} />}
             {data.failures && <FailuresCard failures={data.failures} overview={data} />}
             {data.leftovers && <LeftoversCard leftovers={data.leftovers} />}

@@ -7,7 +7,7 @@ import type { FeedEvent } from "../api/types";
 type Answer = (address: string, init: RequestInit) => Response | Promise<Response>;
 
 export class Site {
-  readonly asked: { path: string; headers: Headers; method: string }[] = [];
+  readonly asked: { path: string; headers: Headers; method: string; body?: unknown }[] = [];
   private readonly answering: [string, Answer][] = [];
   private stream: ReadableStreamDefaultController<Uint8Array> | null = null;
   private said = 0;
@@ -46,7 +46,8 @@ export class Site {
   private readonly fetch = async (address: RequestInfo | URL, init: RequestInit = {}): Promise<Response> => {
     const path = String(address).replace("/api/v1", "");
     const headers = new Headers(init.headers);
-    this.asked.push({ path, headers, method: init.method ?? "GET" });
+    const body: unknown = typeof init.body === "string" ? JSON.parse(init.body) : undefined;
+    this.asked.push({ path, headers, method: init.method ?? "GET", ...(body !== undefined && { body }) });
     if (headers.get("Accept")?.includes("event-stream")) {
       const body = new ReadableStream<Uint8Array>({
         start: (control) => {
