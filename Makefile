@@ -96,9 +96,10 @@ microvm: $(READY) ## Get QEMU and a kernel for the tests of microVMs, if they ar
 promtool: $(READY) ## Get Prometheus's checker of rules for the test of alerts, if it is missing and this is root on Debian
 	@$(BIN)/python -m tools.promtool
 
-# Never a reason to fail: without them, the tests against GitHub's own documents skip, and say why.
-documents: $(READY) ## Get what GitHub publishes of its API, for the tests that compare us with it
+# Never a reason to fail: without them, the tests against these documents skip, and say why.
+documents: $(READY) ## Get what GitHub and Kubernetes publish of their APIs, for the tests that compare us with it
 	@$(BIN)/python -m tools.github_documents
+	@$(BIN)/python -m tools.kubernetes_schemas
 
 # A reason to fail, and only in `check`: without it, `make test` skips the browser tests and says how to get them.
 browser: ## Install Chromium for the browser tests, if it is missing and this is root on Debian

@@ -7,6 +7,7 @@ import pytest
 from muster.domain import undelivered
 from muster.domain.events import Entity, Event
 from muster.domain.ids import EventId
+from muster.domain.operation import ENDED, Status
 from muster.domain.undelivered import GIVE_UP_AFTER, REFUSED_TRIES, Undelivered
 from tests.domain.builders import NOW
 
@@ -39,6 +40,7 @@ def test_a_message_is_due_at_its_time_and_never_once_it_is_given_up() -> None:
 def test_of_each_thing_the_first_that_is_not_given_up_goes_first_in_any_order_of_the_list() -> None:
     first, second, other = message(9), message(10), message(11, thing="b")
     assert due(second, other, first) == ["ev-9", "ev-11"]
+    assert due(first, second, other) == ["ev-9", "ev-11"]
     assert due(second, replace(first, due_at=NOW + 1)) == [], "the second waits behind the first"
     assert due(second, replace(first, due_at=None)) == ["ev-10"]
     anew = message(12, version=1)
@@ -63,9 +65,47 @@ def test_a_message_is_given_up_at_the_first_try_after_its_time(later: float, ove
 
 def test_a_person_gives_a_message_another_day() -> None:
     over = undelivered.failed(message(), "no", now=NOW + 5, again_at=None)
+    assert (over.given_up_at, over.version) == (NOW + 5, 2)
     again = undelivered.sent_again(over, now=NOW + 9)
     assert (again.given_up, again.since, again.due_at, again.tries) == (False, NOW + 9, NOW + 9, 0)
-    assert again.version == over.version + 1 == 3
+    assert (again.given_up_at, again.version) == (None, 3)
+
+
+def test_a_message_that_waits_is_written_anew_by_each_try_and_each_pause() -> None:
+    tried = undelivered.failed(message(), "it answered 500", now=NOW + 5, again_at=NOW + 9)
+    assert (tried.version, tried.due_at, tried.given_up_at) == (2, NOW + 9, None)
+    later = undelivered.postponed(tried, until=NOW + 60)
+    assert (later.version, later.due_at, later.tries) == (3, NOW + 60, 1)
+    assert later.problem == undelivered.ASKED_TO_WAIT
+
+
+ENDINGS = [each.value for each in ENDED]
+
+
+@pytest.mark.parametrize("status", [*(each.value for each in Status), None])
+@pytest.mark.parametrize("entity", [Entity.OPERATION, Entity.NODE])
+def test_only_the_end_of_an_operation_is_named_by_its_status(entity: Entity, status: str | None) -> None:
+    changes = {} if status is None else {"status": status}
+    event = replace(message().event, entity=entity, name="ended", changes=changes)
+    named = entity is Entity.OPERATION and status in ENDINGS
+    assert undelivered.type_of(event) == (f"operation.{status}" if named else f"{entity.value}.ended")
+
+
+def test_things_of_two_kinds_with_one_id_are_two_things() -> None:
+    node, operation = message(1), message(2)
+    operation = replace(operation, event=replace(operation.event, entity=Entity.OPERATION))
+    assert due(node, operation) == ["ev-1", "ev-2"]
+
+
+def test_the_event_of_a_message_that_was_given_up_says_which_and_why_and_is_never_sent_itself() -> None:
+    draft = undelivered.dropped(replace(message(7, thing="node-9"), problem="it answered 404"))
+    assert (draft.entity, draft.entity_id, draft.name) == (
+        Entity.INSTALLATION,
+        "webhook ops",
+        "webhook_dropped",
+    )
+    assert draft.detail == "node.booted node-9 (ev-7): it answered 404"
+    assert {draft.name, "webhook_resent", "webhook_forgotten"} == {*undelivered.NEVER_SENT}
 
 
 def test_only_the_newest_given_up_messages_are_kept() -> None:

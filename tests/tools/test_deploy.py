@@ -11,19 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import hcl2
+import jsonschema_rs
 import msgspec
 import pytest
 import yaml
 
 import muster
+from muster.api.context import ApiSettings
 from muster.api.routes import described
+from muster.api.server import DRAIN_SECONDS
 from muster.config import load
 from muster.config import schema as schema_of_settings
 from muster.config.sources import ENVIRONMENT
+from muster.domain.command import ARCHIVE_BYTES_MAX
 from muster.domain.template import RESOURCE_CLASSES
 from muster.stores.dynamodb import schema
 from muster.stores.dynamodb.candidates import queue_name
-from tools import image
+from tools import image, kubernetes_schemas
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "helm" / "muster"
@@ -49,9 +53,13 @@ def rendered(*options: str) -> list[dict[str, Any]]:
     return [each for each in yaml.safe_load_all(done.stdout) if each]
 
 
+def workload_of(made: Sequence[Mapping[str, Any]]) -> Any:
+    (workload,) = [each["spec"] for each in made if each["kind"] == "StatefulSet"]
+    return workload
+
+
 def container_of(made: Sequence[Mapping[str, Any]]) -> Any:
-    (workload,) = [each for each in made if each["kind"] == "StatefulSet"]
-    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    (container,) = workload_of(made)["template"]["spec"]["containers"]
     return container
 
 
@@ -63,6 +71,28 @@ def test_helm_finds_nothing_wrong_with_the_chart(options: tuple[str, ...]) -> No
 
 
 @with_helm
+@pytest.mark.parametrize("options", [(), EVERYTHING], ids=["plain", "everything"])
+@pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)
+def test_kubernetes_knows_each_field_of_the_chart(version: str, options: tuple[str, ...]) -> None:
+    schemas = kubernetes_schemas.path(version)
+    if not schemas.is_file():
+        pytest.skip(kubernetes_schemas.HINT)
+    shapes = json.loads(schemas.read_text())
+    known = {
+        (kind["group"], kind["version"], kind["kind"]): name
+        for name, shape in shapes["$defs"].items()
+        for kind in shape.get("x-kubernetes-group-version-kind", ())
+    }
+    for made in rendered(*options):
+        group, _, revision = made["apiVersion"].rpartition("/")
+        if group == "monitoring.coreos.com":
+            continue  # the Prometheus operator's own
+        name = known[group, revision, made["kind"]]
+        validator = jsonschema_rs.Draft202012Validator({**shapes, "$ref": f"#/$defs/{name}"})
+        assert [f"{each.instance_path}: {each.message}" for each in validator.iter_errors(made)] == []
+
+
+@with_helm
 @pytest.mark.parametrize(
     ("option", "words"),
     [
@@ -71,6 +101,14 @@ def test_helm_finds_nothing_wrong_with_the_chart(options: tuple[str, ...]) -> No
         ("metrics.serviceMonitor=true", "needs metrics.tokenSecret"),
         ("replicas=many", "replicas"),
         ("publicUrl=muster", "publicUrl"),
+        ("replicas=51", "replicas"),
+        ("image.tg=1", "tg"),
+        ("image.pullPolicy=Sometimes", "pullPolicy"),
+        ("service.type=Cluster", "type"),
+        ("service.port=0", "port"),
+        ("service.port=65536", "port"),
+        ("persistence.size=5", "size"),
+        ("env.MUSTER_PACE=1", "MUSTER_PACE"),
         ("imge.tag=1", "imge"),
     ],
 )
@@ -83,8 +121,7 @@ def test_values_that_cannot_work_are_refused_with_their_name(option: str, words:
 @with_helm
 def test_pods_of_the_chart_have_no_rights_and_keep_secrets_out_of_their_text() -> None:
     made = rendered(*EVERYTHING)
-    (workload,) = [each for each in made if each["kind"] == "StatefulSet"]
-    pod, container = workload["spec"]["template"]["spec"], container_of(made)
+    pod, container = workload_of(made)["template"]["spec"], container_of(made)
     assert pod["securityContext"] == {
         "runAsNonRoot": True,
         "runAsUser": 10001,
@@ -104,9 +141,74 @@ def test_pods_of_the_chart_have_no_rights_and_keep_secrets_out_of_their_text() -
         "name": "MUSTER_STORE",
         "valueFrom": {"secretKeyRef": {"name": "store", "key": "store"}},
     }
-    mounted = {each["name"] for each in container["volumeMounts"]}
-    there = {each["name"] for each in pod["volumes"]} | {"data"}
-    assert mounted <= there
+
+
+@with_helm
+def test_a_pod_finds_its_settings_and_secrets_and_may_write_where_it_must() -> None:
+    """The root of its file system is read-only."""
+    made = rendered(*EVERYTHING)
+    workload, container = workload_of(made), container_of(made)
+    mounts = {each["name"]: each for each in container["volumeMounts"]}
+    volumes = {each["name"]: each for each in workload["template"]["spec"]["volumes"]}
+    data = re.search(r"MUSTER_DATA_DIR=(\S+)", (DEPLOY / "Containerfile").read_text())
+    assert data is not None
+    writable = {name: each["mountPath"] for name, each in mounts.items() if not each.get("readOnly")}
+    assert writable == {"data": data[1], "tmp": "/tmp"}  # noqa: S108 — of the container
+    assert container["args"] == ["serve", "--config", mounts["config"]["mountPath"]]
+    assert mounts["config"]["subPath"] in next(each for each in made if each["kind"] == "ConfigMap")["data"]
+    assert mounts["secret-github"]["mountPath"] == "/etc/muster/secrets/github"
+    assert volumes["secret-github"]["secret"] == {"secretName": "github", "defaultMode": 0o440}
+    assert {*mounts} == {*volumes, *(each["metadata"]["name"] for each in workload["volumeClaimTemplates"])}
+    (claim,) = workload["volumeClaimTemplates"]
+    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+    brief = workload_of(rendered("--set", "persistence.enabled=false"))
+    assert {"name": "data", "emptyDir": {}} in brief["template"]["spec"]["volumes"]
+
+
+@with_helm
+def test_a_pod_has_an_account_of_its_own_unless_one_is_named() -> None:
+    own, other = rendered(), rendered("--set", "serviceAccount.create=false,serviceAccount.name=ours")
+    assert "ci" in [each["metadata"]["name"] for each in own if each["kind"] == "ServiceAccount"]
+    assert "ServiceAccount" not in {each["kind"] for each in other}
+    used = [workload_of(each)["template"]["spec"]["serviceAccountName"] for each in (own, other)]
+    assert used == ["ci", "ours"]
+
+
+@with_helm
+def test_servers_of_the_chart_start_side_by_side_and_again_after_new_settings() -> None:
+    first, second = (workload_of(rendered(*EVERYTHING, "--set", f"config={each}")) for each in ("a=1", "a=2"))
+    assert first["replicas"] == 3
+    assert first["podManagementPolicy"] == "Parallel"  # one that does not come up holds up no other
+    assert first["template"]["metadata"]["annotations"] != second["template"]["metadata"]["annotations"]
+    assert first["template"]["spec"]["terminationGracePeriodSeconds"] > DRAIN_SECONDS
+    image_of = [each["image"] for each in first["template"]["spec"]["containers"]]
+    assert image_of == [f"localhost/muster:{muster.__version__}"]
+
+
+@with_helm
+def test_service_ingress_and_prometheus_reach_the_port_that_the_server_names() -> None:
+    made = {each["kind"]: each["spec"] for each in rendered(*EVERYTHING) if "spec" in each}
+    (port,) = container_of(rendered())["ports"]
+    (served,) = made["Service"]["ports"]
+    assert served["targetPort"] == port["name"]
+    (rule,) = made["Ingress"]["rules"]
+    (path,) = rule["http"]["paths"]
+    assert rule["host"] == "muster.example.com"
+    assert made["Ingress"]["tls"] == [{"hosts": ["muster.example.com"], "secretName": "tls"}]
+    assert path["backend"] == {"service": {"name": "ci", "port": {"name": served["name"]}}}
+    (watched,) = made["ServiceMonitor"]["endpoints"]
+    assert watched["path"] in msgspec.json.decode(described())["paths"]
+    assert watched["port"] == served["name"]
+    assert watched["authorization"] == {"credentials": {"name": "viewer", "key": "token"}}
+
+
+@with_helm
+def test_the_ingress_lets_streams_stay_open_and_files_pass() -> None:
+    (told,) = [each["metadata"]["annotations"] for each in rendered(*EVERYTHING) if each["kind"] == "Ingress"]
+    of = {name.rpartition("/proxy-")[2]: value for name, value in told.items()}
+    assert of["buffering"] == "off"
+    assert int(of["read-timeout"]) > ApiSettings(data=Path()).keep_alive
+    assert of["body-size"] == f"{ARCHIVE_BYTES_MAX // 2**20}m"
 
 
 @with_helm

@@ -15,7 +15,7 @@ from muster.domain.ids import EventId, OperationId
 from muster.domain.operation import Kind, Operation, Status, Verdict
 from muster.domain.reasons import ADVICE, Reason
 from muster.domain.requests import ProvisionRequest
-from muster.domain.undelivered import DROPPED
+from muster.domain.undelivered import NEVER_SENT
 from muster.integrations.webhooks import messages
 from muster.integrations.webhooks.receiver import headers
 from muster.integrations.webhooks.tables import SETTINGS, Form, Webhook, checked
@@ -59,7 +59,7 @@ def webhook(**given: object) -> Webhook:
         (("node.condemn",), event(Entity.NODE, "condemn"), True),
         (("*",), event(Entity.TEMPLATE, "applied"), True),
         ((), event(status="failed"), False),
-        (("*",), event(Entity.INSTALLATION, DROPPED), False),
+        *((("*",), event(Entity.INSTALLATION, name), False) for name in NEVER_SENT),
     ],
 )
 def test_a_webhook_wants_the_types_that_it_names(wanted: tuple[str, ...], seen: Event, sent: bool) -> None:
