@@ -131,7 +131,9 @@ async def test_an_end_that_is_gone_is_told_and_its_new_connection_is_paired_agai
         assert await said(near, "paired")
 
 
-async def test_only_its_person_its_node_and_its_own_page_may_connect(site: Site) -> None:
+async def test_only_its_person_its_node_and_its_own_page_may_connect(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     site.hold.set()
     made = await shell(site)
     plain = (await site.client().send(calls.execute(Execution(argv=("true",)), run="run-1")))[0]
@@ -158,6 +160,7 @@ async def test_only_its_person_its_node_and_its_own_page_may_connect(site: Site)
         await client.send(calls.cancel_command(made.id))
         assert (await said(near, "ended"))["why"] == "exited"
     assert await refused(person(site, made.id)) == (410, "gone")
+    assert [each for each in caplog.messages if "handshake" in each] == [], "a refusal is no error of ours"
 
 
 async def test_another_node_cannot_serve_the_terminal(site: Site) -> None:

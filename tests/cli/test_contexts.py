@@ -65,6 +65,7 @@ def test_a_login_is_used_by_every_command_and_kept_for_its_owner_alone(
     ]
     assert all(said.code == 0 and token not in said.out + said.err for said in shown)
     assert shown[0].out.splitlines()[2].split()[:2] == ["*", "prod"]
+    assert ["current", "yes"] in [line.split() for line in shown[1].out.splitlines()]
 
 
 def test_the_environment_and_the_flag_count_before_the_context_in_use(
@@ -128,8 +129,16 @@ def test_a_login_that_ended_says_how_to_log_in_again(
 
 def test_a_server_without_a_provider_says_to_use_a_token(laptop: Terminal, site: Site) -> None:
     said = laptop.muster("login", site.url)
-    assert said.code == 2 and "this server has no identity provider" in said.err and "use a token" in said.err
+    assert said.code == 2 and "this server has no identity provider" in said.err
+    assert "use a token: `muster login URL --token`" in said.err
     assert not _file(laptop).exists()
+
+
+def test_what_a_server_that_is_away_means_is_explained_elsewhere(laptop: Terminal) -> None:
+    said = laptop.muster("login", "http://127.0.0.1:1")
+    assert said.code == 1 and said.err.endswith("(see docs/codes.md#unreachable)\n")
+    record = laptop.muster("login", "http://127.0.0.1:1", "-o", "json").error
+    assert record["help"] == "docs/codes.md#unreachable"
 
 
 def test_a_wrong_token_is_not_kept(laptop: Terminal, site: Site) -> None:

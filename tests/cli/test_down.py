@@ -32,7 +32,7 @@ def locked(directory: Path) -> int:
 def test_down_asks_while_runs_have_nodes_and_then_leaves_nothing(held: tuple[Site, Terminal]) -> None:
     site, terminal = held
     refused = terminal.typed("down")
-    assert refused.code == 2 and "2 nodes are used by runs" in refused.err and "--yes" in refused.err
+    assert refused.code == 2 and "runs use 2 nodes. All nodes" in refused.err and "--yes" in refused.err
     elsewhere = terminal.muster("down", "--yes", MUSTER_SERVER=site.url)
     assert elsewhere.code == 2 and "unset MUSTER_SERVER" in elsewhere.err
     assert terminal.muster("nodes").code == 0 and locked(site.directory) >= 2, "nothing was ended"
@@ -51,7 +51,7 @@ def test_down_ends_nodes_whose_server_was_killed(held: tuple[Site, Terminal]) ->
     site._child.wait()
     assert locked(site.directory) >= 2
     refused = terminal.typed("down")
-    assert refused.code == 2 and "no server knows their runs" in refused.err
+    assert refused.code == 2 and "no server knows the runs of " in refused.err
     done = terminal.muster("down", "--yes", "-o", "json").json
     assert done["server"] == "not running" and done["nodes_ended"] >= 2 and done["left"] == 0
     assert locked(site.directory) == 0 and processes_of(site.directory) == []

@@ -26,6 +26,7 @@ from muster.config.sources import ENVIRONMENT
 from muster.domain.command import ARCHIVE_BYTES_MAX
 from muster.domain.template import RESOURCE_CLASSES
 from muster.stores.dynamodb import schema
+from muster.stores.dynamodb.aws_client import Location
 from muster.stores.dynamodb.candidates import queue_name
 from tools import image, kubernetes_schemas
 
@@ -403,6 +404,48 @@ def test_nodes_of_the_module_have_no_rights_and_no_open_port(module: dict[str, A
     assert given == ["${aws_iam_role.server.id}"]
     opened = [each["security_group_id"] for name, each in module.items() if "_ingress_rule." in name]
     assert {*opened} == {"${aws_security_group.server.id}"}
+
+
+def test_what_the_module_gives_out_is_what_its_name_says(module: dict[str, Any]) -> None:
+    given = {
+        name.removeprefix("output."): each["value"] for name, each in module.items() if "output." in name
+    }
+    store = given.pop("store").replace("${aws_dynamodb_table.store.name}", "muster")
+    location = Location.of(store.replace("${data.aws_region.here.name}", "eu-central-1"))
+    assert (location.table, location.region) == ("muster", "eu-central-1")
+    assert given == {
+        "server_instance_profile": "${aws_iam_instance_profile.server.name}",
+        "server_security_group": "${aws_security_group.server.id}",
+        "node_instance_profile": "${aws_iam_instance_profile.node.arn}",
+        "node_security_group": "${aws_security_group.node.id}",
+    }
+
+
+def test_only_machines_take_the_roles_of_the_module(module: dict[str, Any]) -> None:
+    for name in ("server", "node"):
+        assert (
+            module[f"aws_iam_role.{name}"]["assume_role_policy"] == "${data.aws_iam_policy_document.ec2.json}"
+        )
+    ((statement,),) = [module["data.aws_iam_policy_document.ec2"]["statement"]]
+    assert statement["principals"] == [{"type": "Service", "identifiers": ["ec2.amazonaws.com"]}]
+    assert statement["actions"] == ["sts:AssumeRole"]
+
+
+def test_the_store_of_the_module_is_safe_and_its_names_fit(module: dict[str, Any]) -> None:
+    table = module["aws_dynamodb_table.store"]
+    assert table["deletion_protection_enabled"] == "${var.deletion_protection}"
+    assert table["point_in_time_recovery"] == [{"enabled": "${var.point_in_time_recovery}"}]
+    assert module["var.deletion_protection"]["default"] is True
+    assert module["var.point_in_time_recovery"]["default"] is True
+    assert module["var.port"]["default"] == schema_of_settings.ServerConfig().port
+    (validation,) = module["var.name"]["validation"]
+    pattern = re.search(r'regex\("([^"]+)"', validation["condition"])
+    assert pattern is not None
+    for good in ("muster", "a" * 3, "a" * 40, "A_b-1"):
+        assert re.search(pattern[1], good)
+        assert Location.of(f"dynamodb://{good}?region=eu-central-1").table == good
+    for bad in ("", "a" * 2, "a" * 41, "a.b", "a b", "größe"):  # roles have names of 64, with their endings
+        assert not re.search(pattern[1], bad)
 
 
 @pytest.mark.skipif(shutil.which("terraform") is None, reason="there is no terraform")

@@ -2,11 +2,14 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from muster.cli.app import commands
 from tools import docs, pictures
+
+_ABROAD = re.compile(r'<(?:link|script|img|iframe)\b[^>]*\b(?:src|href)="((?:https?:)?//[^"]+)"')
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +25,25 @@ def test_every_page_is_found_by_the_search_and_asks_no_other_host() -> None:
     assert pages <= found
     for page in docs.SITE.glob("*.html"):
         text = page.read_text()
-        assert re.findall(r'(?:src|href)="(https?://[^"]+\.(?:js|css|woff2?))"', text) == []
+        assert _ABROAD.findall(text) == []
 
 
 @pytest.mark.usefixtures("site")
 def test_every_page_has_its_place_in_the_navigation() -> None:
     listed = (docs.ROOT / "mkdocs.yml").read_text()
     assert [page.name for page in (docs.ROOT / "docs").glob("*.md") if f" {page.name}" not in listed] == []
+
+
+@pytest.mark.parametrize("target", ["nowhere.md", "index.md#nowhere", "nowhere.png", "nowhere/"])
+def test_a_link_that_leads_nowhere_fails_the_build(target: str, tmp_path: Path) -> None:
+    pages = tmp_path / "build" / "docs"
+    pages.mkdir(parents=True)
+    settings = (docs.ROOT / "mkdocs.yml").read_text().partition("\nnav:")[0]
+    (tmp_path / "mkdocs.yml").write_text(settings)
+    (pages / "index.md").write_text("# Here\n\n[a page](index.md#here)\n")
+    assert docs.built(tmp_path) == []
+    (pages / "index.md").write_text(f"# Here\n\n[a page]({target})\n")
+    assert target in "\n".join(docs.built(tmp_path))
 
 
 def test_the_reference_has_every_command_and_metric() -> None:

@@ -323,6 +323,11 @@ class UpgradedConnection(WebSocketsSansIOProtocol):
         line: Bounded = self.app_state[_LINE]
         return line
 
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            self.handshake_complete = True  # a refusal is an answer: uvicorn would log it as an error of ours
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._line.connection_lost(exc)
         super().connection_lost(exc)

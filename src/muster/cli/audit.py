@@ -1,5 +1,6 @@
 """`muster audit`: show who did what, filtered; follow it, or export it as JSON lines."""
 
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -56,6 +57,7 @@ def audit(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with new acts.")] = False,
 ) -> None:
     """Show who did what, oldest first. In JSON one act per line. For admins."""
+    from muster.cli import output
     from muster.cli.connection import open_client
     from muster.client import calls
     from muster.domain.recent_changes import ActFilter
@@ -71,6 +73,8 @@ def audit(
             shown[event.id] = None
             _show(event)
         if not follow:
+            if not shown and not output.wants_json():
+                output.say("no act matches", file=sys.stderr)  # an export has none
             return
         for event in client.stream(calls.follow_events(last=end)):
             if event.id not in shown and wanted.matches(event):

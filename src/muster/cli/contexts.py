@@ -74,6 +74,7 @@ def show(
     if output.wants_json():
         output.print_json(shown)
     else:
+        shown["current"] = "yes" if shown["current"] else "no"
         output.print_facts([(key, str(value)) for key, value in shown.items() if value is not None])
 
 

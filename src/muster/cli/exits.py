@@ -164,7 +164,12 @@ def help_link(code: str) -> str:
     """Return where a code is explained: on the server that was asked, or in the documentation."""
     from muster.cli.connection import AskedServer
 
-    return f"docs/codes.md#{code}" if AskedServer.url is None else f"{AskedServer.url}{help_for(code)}"
+    away = AskedServer.url is None or code in _AWAY
+    return f"docs/codes.md#{code}" if away else f"{AskedServer.url}{help_for(code)}"
+
+
+_AWAY = ("unreachable", "untrusted")
+"""The server that was asked can explain nothing then."""
 
 
 _LISTS = {
@@ -185,6 +190,8 @@ def hint(error: MusterError) -> str:
         return f"; did you mean {error.nearest}?"
     if isinstance(error, SeveralProvisions):
         return ", or take the newest with --latest"
+    if name_of(error) == "no_sign_in":
+        return ": `muster login URL --token`"
     if not isinstance(error, NotFound):
         return ""
     return f"; see `muster {_LISTS.get(error.what, 'operations')}`"

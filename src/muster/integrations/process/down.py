@@ -46,8 +46,8 @@ def down(
         return
     active = _active(server) if served else before
     if active:
-        whose = "are used by runs" if served else "run, and no server knows their runs"
-        confirm(f"{counted(active, 'node')} {whose}. They will be terminated.", yes=yes)
+        whose = "runs use" if served else "no server knows the runs of"
+        confirm(f"{whose} {counted(active, 'node')}. All nodes will be terminated.", yes=yes)
     if served:
         _end_by_server(server)
     with ignore_interrupts():

@@ -93,7 +93,8 @@ def undelivered(
         output.Column("TRIES", right=True),
         output.Column("PROBLEM", cut=True),
     )
-    output.table(columns, [_row(each) for each in found], nothing="every message was delivered")
+    nothing = "every message was delivered" if name is None else f"nothing of {name} is undelivered"
+    output.table(columns, [_row(each) for each in found], nothing=nothing)
 
 
 def _row(message: "Undelivered") -> tuple[str, ...]:
