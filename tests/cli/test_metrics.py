@@ -27,6 +27,13 @@ def slower_than(limit: float, name: str, edges: Sequence[float]) -> Mapping[str,
     }
 
 
+def up_to(limit: float, name: str, edges: Sequence[float]) -> Mapping[str, str]:
+    """The same, with all values between the edge before the limit and the limit."""
+    return {
+        f'{name}_bucket{{le="{edge:g}"}}': "0x120" if edge < limit else "0+9x120" for edge in (*edges, inf)
+    }
+
+
 SCENES: Mapping[str, tuple[Mapping[str, str], float, int]] = {
     "MusterDown": ({'up{job="muster"}': "0x120"}, 0, 2),
     "MusterVerdict": ({'muster_verdict{code="store_slow",culprit="store",tone="danger"}': "1x120"}, 1, 1),
@@ -88,6 +95,43 @@ SCENES: Mapping[str, tuple[Mapping[str, str], float, int]] = {
     "MusterJobsUnserved": ({'muster_jobs_unserved{cause="no_template"}': "3x120"}, 3, 1),
 }
 """What each of two servers on one store shows, the figure that the alert names, and how many alerts fire."""
+CALM: Mapping[str, Mapping[str, str]] = {
+    "MusterDown": {'up{job="muster"}': "1x120", 'up{job="other"}': "0x120"},
+    "MusterVerdict": {
+        'muster_verdict{code="paused",culprit="operator",tone="warning"}': "1x120",
+        'muster_verdict{code="store_slow",culprit="store",tone="danger"}': "0x120",
+    },
+    "MusterDutyOverdue": {
+        'muster_duty_age_seconds{duty="pool"}': "150x120",
+        'muster_duty_interval_seconds{duty="pool"}': "10x120",
+    },
+    "MusterStoreSlow": up_to(0.25, "muster_store_seconds", MILLISECONDS),
+    "MusterMachinesResist": {"muster_nodes_needing_attention": "0x120"},
+    "MusterOrphans": {"muster_orphans_total": "3x120"},
+    "MusterProvisionsFail": {
+        'muster_operations_ended_total{kind="provision",status="failed"}': "0+19x120",
+        'muster_operations_ended_total{kind="provision",status="succeeded"}': "0+81x120",
+        'muster_operations_ended_total{kind="run",status="failed"}': "0+99x120",
+    },
+    "MusterQueueOld": {"muster_queue_oldest_seconds": "600x120"},
+    "MusterCapNear": {
+        'muster_nodes{template="ci",state="running"}': "90x120",
+        "muster_nodes_max": "100x120",
+    },
+    "MusterNodesSilent": {
+        "muster_nodes_stale": "10x120",
+        'muster_nodes_health{health="offline"}': "10x120",
+        'muster_nodes_health{health="ready"}': "90x120",
+    },
+    "MusterBootsSlow": up_to(600, "muster_boot_seconds", SECONDS),
+    "MusterProviderErrors": {
+        'muster_provider_errors_total{provider="ec2",verb="launch",error="Refused"}': "0+19x120",
+        'muster_provider_seconds_count{provider="ec2",verb="launch"}': "0+100x120",
+    },
+    "MusterWebhooksUndelivered": {'muster_webhook_undelivered{webhook="chat",state="waiting"}': "0x120"},
+    "MusterJobsUnserved": {'muster_jobs_unserved{cause="no_template"}': "0x120"},
+}
+"""What each of two servers shows while all is well, as near to the limit as may be."""
 _NAME = re.compile(r"\b((?:muster|gha)_[a-z_]+?)(?:_bucket|_count|_sum)?\b(?!_)")
 
 
@@ -163,6 +207,28 @@ def seen_at(server: str, series: str) -> str:
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
 def test_an_alert_fires_once_for_two_servers_of_one_store(alert: Alert, tmp_path: Path) -> None:
     shown, figure, count = SCENES[alert.name]
+    begins = next((int(minutes) for text in shown.values() for minutes in re.findall(r"x(\d+) ", text)), 0)
+    holds = int(alert.lasting.removesuffix("m"))
+    played(
+        tmp_path,
+        shown,
+        (f"max(round({alert.expression}, 0.1))", LASTING, [{"labels": "{}", "value": figure}]),
+        (FIRING, max(begins, holds - 1), []),
+        (FIRING, LASTING, [{"labels": f'{{alertname="{alert.name}"}}', "value": count}]),
+    )
+
+
+@pytest.mark.skipif(promtool.path() is None, reason=promtool.HINT)
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_an_alert_is_silent_up_to_its_limit(alert: Alert, tmp_path: Path) -> None:
+    played(tmp_path, CALM[alert.name], *((FIRING, minute, []) for minute in range(1, LASTING, 7)))
+
+
+FIRING = 'count by (alertname) (ALERTS{alertstate="firing"})'
+
+
+def played(place: Path, shown: Mapping[str, str], *expected: tuple[str, int, Sequence[object]]) -> None:
+    """Show the series at two servers. Expect of each query what it gives in that minute."""
     scene = {
         "interval": "1m",
         "input_series": [
@@ -171,24 +237,16 @@ def test_an_alert_fires_once_for_two_servers_of_one_store(alert: Alert, tmp_path
             for series, values in shown.items()
         ],
         "promql_expr_test": [
-            {
-                "expr": f"max(round({alert.expression}, 0.1))",
-                "eval_time": f"{LASTING}m",
-                "exp_samples": [{"labels": "{}", "value": figure}],
-            },
-            {
-                "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
-                "eval_time": f"{LASTING}m",
-                "exp_samples": [{"labels": f'{{alertname="{alert.name}"}}', "value": count}],
-            },
+            {"expr": query, "eval_time": f"{minute}m", "exp_samples": samples}
+            for query, minute, samples in expected
         ],
     }
-    (tmp_path / "muster.rules.yml").write_text(render(), encoding="utf-8")
+    (place / "muster.rules.yml").write_text(render(), encoding="utf-8")
     told = {"rule_files": ["muster.rules.yml"], "evaluation_interval": "1m", "tests": [scene]}
-    (tmp_path / "scene.yml").write_text(json.dumps(told), encoding="utf-8")
+    (place / "scene.yml").write_text(json.dumps(told), encoding="utf-8")
     done = subprocess.run(
         [str(promtool.path()), "test", "rules", "scene.yml"],
-        cwd=tmp_path,
+        cwd=place,
         capture_output=True,
         text=True,
         check=False,
