@@ -47,6 +47,10 @@ def event(n: int = 1, name: str = "drained", entity: Entity = Entity.NODE, **fie
             event(name="counter_corrected", entity=Entity.INSTALLATION, entity_id="total"),
             "counter total corrected",
         ),
+        (
+            event(name="webhook_dropped", entity=Entity.INSTALLATION, entity_id="webhook chat"),
+            "webhook chat: message given up",
+        ),
         (event(entity_id="node-1"), "node node-1 drained"),
         (event(name="condemn", entity_id="node-1"), "node node-1 set to terminate"),
         (

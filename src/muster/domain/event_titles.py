@@ -13,6 +13,7 @@ from muster.domain.launch import LaunchState
 from muster.domain.lifecycle import Fact, Verb
 from muster.domain.node import RENEWED
 from muster.domain.operation import Step
+from muster.domain.undelivered import DROPPED, FORGOTTEN, RESENT
 
 _TITLES: Mapping[Entity, Mapping[str, str]] = {
     Entity.NODE: {
@@ -51,6 +52,9 @@ _TITLES: Mapping[Entity, Mapping[str, str]] = {
         "limited": "cap changed",
         "orphans_brake": "orphans left alone",
         "needs_attention": "termination resisted",
+        DROPPED: "message given up",
+        RESENT: "messages sent again",
+        FORGOTTEN: "messages forgotten",
     },
 }
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from muster.domain import undelivered
 from muster.domain.event_titles import title_of
 from muster.domain.events import Entity, Event
 from muster.domain.text import counted
@@ -92,7 +93,9 @@ def _text(event: Event, revision: int | None) -> str:
         case "counter_corrected":
             return f"counter {event.entity_id} corrected"
         case _:
-            return f"{event.entity} {event.entity_id} {title_of(event.entity, event.name)}"
+            of_webhook = event.name in undelivered.NEVER_SENT
+            of = f"{event.entity_id}:" if of_webhook else f"{event.entity} {event.entity_id}"
+            return f"{of} {title_of(event.entity, event.name)}"
 
 
 def _same_act(newer: Change, older: Change) -> bool:

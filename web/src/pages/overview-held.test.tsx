@@ -43,7 +43,7 @@ test("a kept node says who keeps it, how long it is left, and its part of the ca
   expect(words).toContain("boot script failed");
   expect(words).toContain("kept by Ada for 10m 00s");
   expect(words).toContain("20m 01s left");
-  expect(words).toContain("1 of the 3 nodes that count under its cap of 5");
+  expect(words).toContain("takes 1 of its cap of 5 (3 used)");
   expect(screen.getByRole("link", { name: "ci-42" }).getAttribute("href")).toBe("/operations/op-1");
 });
 

@@ -48,8 +48,8 @@ function HeldLine({ node }: { node: HeldNode }) {
           )}
         </span>
         <span className="faint">
-          kept {node.by && <By who={node.by} />} for <Elapsed since={node.since} /> · 1 of the {node.used} nodes that
-          count under its cap of {node.max_nodes}
+          kept {node.by && <By who={node.by} />} for <Elapsed since={node.since} /> · takes 1 of its cap of{" "}
+          {node.max_nodes} ({node.used} used)
         </span>
         <span className="line-acts">
           {running ? operation && <ExtendButton operationId={operation} of={id} /> : <HoldButton nodeId={id} of={id} />}
