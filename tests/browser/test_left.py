@@ -30,12 +30,13 @@ def receiver() -> Iterator[ReceiverServer]:
 def site(
     fork_server: ForkServer, receiver: ReceiverServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Site]:
-    webhook = f'[webhooks.pager]\nurl = "{receiver.url}/pager"\n'
+    webhook = f'[webhooks.pager]\nurl = "{receiver.url}/pager"\ntemplates = ["told"]\n'
     site = Site(
         tmp_path_factory.mktemp("left"), fork_server, config=f"{BRISK}[process]\ncapacity = 6\n{webhook}"
     ).start()
     site.template("quick", boot_script="true")
     site.template("broken", boot_script="exit 7", max_nodes=4)
+    site.template("told", boot_script="exit 7")
     until(lambda: "a webhook follows the feed" in site.words(), "the webhook to be followed")
     yield site
     site.close()
@@ -50,16 +51,16 @@ def tokens(site: Site) -> dict[str, str]:
 @pytest.fixture
 def undelivered(site: Site, receiver: ReceiverServer) -> Iterator[None]:
     """One message that was given up, and one that waits."""
-    site.ask(calls.forget("pager"))
+    site.client.send(calls.forget("pager"))
     receiver.answers.append((404, {}))
-    site.provision(1, run="given up", template="broken")
+    site.provision(1, run="given up", template="told")
     until(lambda: site.ask(calls.undelivered()).items, "a message that is given up")
     receiver.refuses = lambda _message: True
-    site.provision(1, run="waits", template="broken")
+    site.provision(1, run="waits", template="told")
     until(lambda: len(site.ask(calls.undelivered()).items) == 2, "a message that waits")
     yield
     receiver.refuses = lambda _message: False
-    site.ask(calls.resend("pager"))
+    site.client.send(calls.resend("pager"))
     until(lambda: not site.ask(calls.undelivered()).items, "their delivery")
 
 
@@ -72,7 +73,7 @@ def kept(site: Site) -> Iterator[list[str]]:
     assert sorted(each.state for each in held) == ["failed", "running"]
     yield [each.node_id for each in sorted(held, key=lambda each: each.state)]
     for each in held:
-        site.ask(calls.terminate(each.node_id))
+        site.client.send(calls.terminate(each.node_id))
 
 
 @pytest.mark.usefixtures("undelivered")
@@ -107,7 +108,9 @@ def test_kept_nodes_are_seen_with_their_end_given_more_time_and_ended(
     lines = view.by("held").get_by_test_id("held-node")
     expect(lines).to_have_count(2)
     mine = lines.filter(has=page.get_by_role("button", name=f"Terminate {failed}"))
-    expect(mine).to_contain_text(re.compile(r"boot script failed.*kept by first admin.*cap of 4.*29m \d+s left"))
+    expect(mine).to_contain_text(
+        re.compile(r"boot script failed.*kept by first admin.*cap of 4 .*29m \d+s left")
+    )
     before = site.node(failed).deadline_at
     mine.get_by_role("button", name=f"Keep {failed}").click()
     page.get_by_label("For how many minutes from now").select_option("60")
@@ -123,7 +126,7 @@ def test_kept_nodes_are_seen_with_their_end_given_more_time_and_ended(
     assert site.node(running).state != "running"
 
 
-@pytest.mark.usefixtures("undelivered", "kept")
+@pytest.mark.usefixtures("kept", "undelivered")
 @pytest.mark.parametrize("looks", [{}, {"dark": True}, {"size": PHONE}], ids=["light", "dark", "phone"])
 def test_a_viewer_reads_both_without_a_barrier_and_has_no_buttons(
     site: Site, tokens: dict[str, str], open_view: Open, looks: dict[str, Any]

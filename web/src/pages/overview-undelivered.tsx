@@ -70,10 +70,6 @@ function BacklogLine({ backlog, alone, refresh }: BacklogProps) {
             </ForgetButton>
           )}
         </span>
-        <details className="messages" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
-          <summary>{counted(waiting + given_up, "message")}</summary>
-          {open && <Messages backlog={backlog} refresh={refresh} />}
-        </details>
       </div>
       <span className="line-side">
         {backlog.oldest_since ? (
@@ -84,6 +80,10 @@ function BacklogLine({ backlog, alone, refresh }: BacklogProps) {
           <Ago at={backlog.given_up_at} />
         )}
       </span>
+      <details className="messages" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>{counted(waiting + given_up, "message")}</summary>
+        {open && <Messages backlog={backlog} refresh={refresh} />}
+      </details>
     </li>
   );
 }
@@ -141,17 +141,19 @@ function MessageLine({ message, removed, done }: { message: Undelivered; removed
         <span className="faint">
           wanted <Ago at={message.since} /> · <Tries message={message} />
         </span>
+        <span className="line-acts">
+          {!removed && (
+            <ResendButton webhook={webhook} id={id} done={done}>
+              Resend
+            </ResendButton>
+          )}
+          {givenUp && (
+            <ForgetButton webhook={webhook} id={id} what={1} done={done}>
+              Forget
+            </ForgetButton>
+          )}
+        </span>
       </div>
-      {!removed && (
-        <ResendButton webhook={webhook} id={id} done={done}>
-          Resend
-        </ResendButton>
-      )}
-      {givenUp && (
-        <ForgetButton webhook={webhook} id={id} what={1} done={done}>
-          Forget
-        </ForgetButton>
-      )}
     </li>
   );
 }
