@@ -1,6 +1,7 @@
 """Raw sockets: heads without end, callers that are slow or silent, and bytes that mean two things."""
 
 import asyncio
+import logging
 import re
 import socket
 from collections.abc import AsyncIterator
@@ -338,10 +339,31 @@ async def test_a_malformed_body_is_answered_once_with_a_problem(site: Site, body
         assert b'"code": "malformed_request"' in answer
 
 
-async def test_a_malformed_request_does_not_answer_the_one_before_it(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_malformed_request_does_not_answer_the_one_before_it(site: Site) -> None:
     assert _statuses(await _sent(site, GET + b"\r\n" + b"garbage\r\n\r\n")) in ([], [200], [200, 400])
+
+
+UPGRADE = b"HTTP/1.1\r\nHost: here\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+VERSION = b"Sec-WebSocket-Version: 13\r\n"
+
+
+@pytest.mark.parametrize(
+    "form", [b"", KEY, VERSION, KEY + VERSION.replace(b"13", b"8"), KEY[:-6] + b"\r\n" + VERSION]
+)
+async def test_a_request_that_is_no_handshake_is_answered_as_any_other(site: Site, form: bytes) -> None:
+    answer = await _sent(site, b"GET /api/v1/commands/cmd-1/terminal " + UPGRADE + form + b"\r\n")
+    assert _statuses(answer) == [401], answer
+    assert b'"code": "unauthenticated"' in answer
+
+
+async def test_a_handshake_that_is_refused_is_no_error_of_the_server(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = await _sent(site, b"GET /api/v1/nowhere " + UPGRADE + KEY + VERSION + b"\r\n")
+    assert _statuses(answer) == [404], answer
+    assert b'"code": "not_found"' in answer
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 async def test_a_caller_that_keeps_a_large_body_back_is_not_read_on(site: Site) -> None:

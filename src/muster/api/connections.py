@@ -8,6 +8,7 @@ other descriptors are left to agents, operators and the server itself.
 
 import asyncio
 import logging
+import re
 import resource
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
@@ -46,6 +47,7 @@ IGNORED_MOST = 64 << 10
 """Bytes that a caller may send after its request while an answer goes out for hours."""
 UNWANTED_MOST = 64 << 20
 """Bytes of a body that a caller may send on after its answer. Beyond this it does not read the answer."""
+_KEY = re.compile(rb"[A-Za-z0-9+/]{22}==")
 _HEAD, _BODY = "head", "body"
 _LINE = "line"
 """The key under which the state of a request holds its connection."""
@@ -165,6 +167,12 @@ class Bounded(HttpProtocol):
         another request waits on it."""
         transport = self.leave()
         return None if transport is None else ChunkedAnswer(transport, self.lines)
+
+    def _should_upgrade(self) -> bool:
+        """Return whether the request asks for a WebSocket in the right form. Others are answered as HTTP."""
+        given = dict(self.headers)
+        key, version = given.get(b"sec-websocket-key", b""), given.get(b"sec-websocket-version")
+        return super()._should_upgrade() and version == b"13" and _KEY.fullmatch(key) is not None
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection to its WebSocket. It stays counted here, and admitted by the same token."""
