@@ -124,7 +124,18 @@ async def test_a_template_of_a_provider_that_is_not_here_is_refused(site: Site) 
     assert "not configured" in str(_refused(answer, 422, "invalid_request")["detail"])
 
 
-@pytest.mark.parametrize("body", [b"{", b"nope", b"\xff\xfe", b'{"template": "ci",}', b"[" * 5000])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"nope",
+        b"\xff\xfe",
+        b'{"template": "ci",}',
+        b"[" * 5000,
+        json.dumps(GOOD).encode("utf-16"),
+        json.dumps(GOOD).encode("utf-8-sig"),
+    ],
+)
 async def test_a_body_that_is_not_json_is_refused(site: Site, body: bytes) -> None:
     answer = await site.http().post("/api/v1/provisions", content=body, headers=TEXT)
     assert answer.status_code == 400

@@ -75,6 +75,16 @@ async def test_a_misspelt_query_is_told_too(site: Site) -> None:
     assert answer.json()["errors"][1]["rule"] == "there is no such field; did you mean limit?"
 
 
+@pytest.mark.parametrize("number", ["\u0661", "1_0", " 1", "1 ", "+1", "0x1"])
+async def test_a_number_of_a_query_that_only_some_would_read_is_told_by_its_name(
+    site: Site, number: str
+) -> None:
+    for path, field in (("/api/v1/nodes", "limit"), ("/api/v1/operations", "limit")):
+        answer = await site.http().get(path, params={field: number})
+        (error,) = answer.json()["errors"]
+        assert (answer.status_code, error["field"]) == (422, field)
+
+
 async def test_an_agent_may_say_more_than_its_server_knows_but_nothing_of_another_type(site: Site) -> None:
     http = site.http((await _join(site, await _machine(site))).json()["token"])
     said = {"booted": True, "mood": {"of": ["a", "newer", "agent"]}}

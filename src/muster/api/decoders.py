@@ -58,7 +58,7 @@ class BodyReader(Generic[S]):
         if not body:
             return InvalidInput([InputError("", MISSING)])
         try:
-            value = json.loads(body)
+            value = json.loads(body.decode())  # from bytes it would read UTF-16, too
         except json.JSONDecodeError as error:
             return Malformed(
                 f"cannot read the body as JSON: {error.msg} (at character {error.pos}); send one JSON object"

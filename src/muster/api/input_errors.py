@@ -5,6 +5,7 @@ may be slow.
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -19,6 +20,7 @@ NOT_TEXT = "must be text that UTF-8 can hold"
 WHOLE = "must be a whole number, not text or a fraction"
 DIGITS_MOST = 4300
 """Python reads no number that is longer."""
+_DIGITS, _PLAIN = re.compile(r"-?[0-9]+"), re.compile(r"[-+.0-9A-Za-z]+")
 FLAGS = ("0", "1", "true", "false")
 _NOTHING = object()
 
@@ -127,16 +129,17 @@ def _rule_of_whole(kind: inspect.IntType, value: Any, *, text: bool) -> str | No
     if text and value.removeprefix("-").isdecimal() and len(value) > DIGITS_MOST:
         return "must be a whole number with fewer digits"
     if text:
-        try:
-            value = int(value)
-        except ValueError:
-            return WHOLE
+        if _DIGITS.fullmatch(value) is None:
+            return WHOLE  # int() takes blanks, underscores and digits of any script
+        value = int(value)
     elif isinstance(value, bool) or not isinstance(value, int):
         return WHOLE
     return _rule_of_bounds(kind, value)
 
 
 def _rule_of_number(kind: inspect.FloatType, value: Any, *, text: bool) -> str | None:
+    if text and _PLAIN.fullmatch(value) is None:
+        return "must be a number"  # as above
     try:
         number = float(value) if text or not isinstance(value, bool | str) else None
     except (TypeError, ValueError):
