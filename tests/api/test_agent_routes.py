@@ -169,6 +169,48 @@ async def test_what_was_read_before_a_write_is_not_remembered_after_it(
     assert (await node.post("/api/v1/agent/beat")).json()["version"] > older
 
 
+async def test_a_token_that_dies_while_the_store_is_asked_about_it_is_not_remembered(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = await _machine(site)
+    old = site.http((await _join(site, machine)).json()["token"])
+    enrolment = site.api.context.plane.enrolment
+    real = enrolment.identify
+
+    async def overtaken(token: str) -> NodeId:
+        found = await real(token)
+        patch.undo()
+        await _join(site, machine)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(enrolment, "identify", overtaken)
+        assert (await old.post("/api/v1/agent/beat")).status_code == 200
+    assert (await old.post("/api/v1/agent/beat")).status_code == 401
+
+
+async def test_a_beat_is_remembered_for_no_longer_when_the_clock_is_set_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, _ = await _joined(site)
+    clock, asked = site.ports.clock, []
+    enrolment = site.api.context.plane.enrolment
+    real = enrolment.identify
+
+    async def counted(token: str) -> NodeId:
+        asked.append(token)
+        return await real(token)
+
+    monkeypatch.setattr(enrolment, "identify", counted)
+    for _ in range(2):
+        assert (await node.post("/api/v1/agent/beat")).status_code == 200
+    assert len(asked) == 1
+    now = clock.now
+    monkeypatch.setattr(clock, "now", lambda: now() - 3600.0)
+    assert (await node.post("/api/v1/agent/beat")).status_code == 200
+    assert len(asked) == 2
+
+
 async def test_a_long_poll_is_held_until_something_changes(site: Site) -> None:
     node, admitted = await _joined(site)
     known = admitted["desired"]["version"]

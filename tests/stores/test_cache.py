@@ -396,6 +396,16 @@ async def test_a_read_that_began_before_a_change_is_not_kept_after_it() -> None:
     assert await kept.read("a", quick) == 2
 
 
+async def test_a_clock_that_is_set_back_makes_no_answer_last() -> None:
+    clock = Minute()
+    kept: Kept[str, int] = Kept(clock, most=10, seconds=SETTLED)
+    kept.put("a", 1)
+    clock.at += SETTLED / 2
+    assert kept.get("a") == 1
+    clock.at -= 3600.0
+    assert kept.get("a") is None
+
+
 async def test_memory_is_bounded_and_drops_the_oldest() -> None:
     kept: Kept[int, int] = Kept(Minute(), most=3)
     for number in range(5):

@@ -39,7 +39,7 @@ _READER = BodyReader(Beat)
 class _Known:
     node_id: NodeId
     version: int
-    until: float
+    since: float
     telling: bool
     """Whether the content of its beats matters: the node boots, or is a service."""
 
@@ -57,7 +57,9 @@ class Beats:
         self._known: dict[bytes, _Known] = {}
         self._tokens: dict[NodeId, bytes] = {}
         self._asking: dict[NodeId, int] = {}
-        """Tokens that the store is being asked about, and how often they changed meanwhile."""
+        """Nodes that the store is being asked about, and how often they changed meanwhile."""
+        self._replaced = 0
+        """How often a token may have died. Whose it was is known only once the store has answered."""
         self.total = 0
 
     # --- what changes elsewhere -------------------------------------------------------------------
@@ -72,17 +74,22 @@ class Beats:
             if key is None:
                 continue
             if draft.changes.get("state") in ENDING:
-                self.forget(node_id)
+                self._drop(node_id)
             else:
                 self._known[key].version = draft.version
                 if "booted_at" in draft.changes:
-                    self.forget(node_id)  # ask once more what matters of it
+                    self._drop(node_id)  # ask once more what matters of it
 
     def _changed(self, node_id: NodeId) -> None:
         if node_id in self._asking:
             self._asking[node_id] += 1
 
     def forget(self, node_id: NodeId) -> None:
+        """Ask the store about the node's token again: it has a new one."""
+        self._replaced += 1
+        self._drop(node_id)
+
+    def _drop(self, node_id: NodeId) -> None:
         self._changed(node_id)
         key = self._tokens.pop(node_id, None)
         if key is not None:
@@ -90,8 +97,7 @@ class Beats:
 
     def forget_settled(self) -> None:
         """Ask the store about every token again: another replica may have replaced one."""
-        for node_id in tuple(self._asking):
-            self._changed(node_id)
+        self._replaced += 1
         self._known.clear()
         self._tokens.clear()
 
@@ -112,7 +118,10 @@ class Beats:
         """Take the beat of a known token and return the record's version. None: the store must be asked.
         Raises what `_words` raises for a body that can't be read."""
         known = self._known.get(key)
-        if known is None or self._clock.now() >= known.until or self._unwritable():
+        if known is None or self._unwritable():
+            return None
+        # A clock that was set back must not make an answer last.
+        if not 0.0 <= self._clock.now() - known.since < self._remember:
             return None
         if known.telling:
             self._enrolment.heartbeats.beat(known.node_id, **_words(said))
@@ -128,7 +137,7 @@ class Beats:
         return version if version is not None else await self._ask(key, authorization, said)
 
     async def _ask(self, key: bytes, authorization: bytes, said: bytes) -> int:
-        now = self._clock.now()
+        now, replaced = self._clock.now(), self._replaced
         self.total += 1
         try:
             node_id = await self._enrolment.identify(bearer(authorization.decode("latin-1")))
@@ -138,9 +147,9 @@ class Beats:
         changes = self._asking.setdefault(node_id, 0)
         try:
             node = await self._enrolment.beat(node_id, **words)
-            unchanged = self._asking.get(node_id) == changes
+            unchanged = self._asking.get(node_id) == changes and self._replaced == replaced
         except MusterError:
-            self.forget(node_id)
+            self._drop(node_id)
             raise
         finally:
             self._asking.pop(node_id, None)
@@ -153,11 +162,11 @@ class Beats:
     def _learn(self, key: bytes, node_id: NodeId, version: int, now: float, *, telling: bool) -> None:
         if self._remember <= 0:
             return
-        self.forget(node_id)
+        self._drop(node_id)
         if len(self._known) >= REMEMBERED_MOST:
             oldest = next(iter(self._known.values()))
-            self.forget(oldest.node_id)
-        self._known[key] = _Known(node_id, version, now + self._remember, telling)
+            self._drop(oldest.node_id)
+        self._known[key] = _Known(node_id, version, now, telling)
         self._tokens[node_id] = key
 
 

@@ -75,8 +75,10 @@ class Kept(Generic[K, V]):
         """Reads under way. One that isn't here any more when it ends may have missed a change."""
 
     def get(self, key: K) -> V | None:
-        value, until = self._entries.get(key, (None, 0.0))
-        return value if value is not None and self._clock.now() < until else None
+        value, since = self._entries.get(key, (None, 0.0))
+        # A clock that was set back must not make an answer last.
+        fresh = value is not None and 0.0 <= self._clock.now() - since < self._seconds
+        return value if fresh else None
 
     async def read(self, key: K, find: Callable[[], Awaitable[V]]) -> V:
         known = self.get(key)
@@ -99,7 +101,7 @@ class Kept(Generic[K, V]):
             return
         while len(self._entries) >= self._most:
             del self._entries[next(iter(self._entries))]
-        self._entries[key] = (value, (self._clock.now() if now is None else now) + self._seconds)
+        self._entries[key] = (value, self._clock.now() if now is None else now)
 
     def forget(self, key: K) -> None:
         self._entries.pop(key, None)
