@@ -1,5 +1,6 @@
 import sqlite3
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,8 @@ def _shape(path: Path) -> list[Any]:
 def _at_version(path: Path, version: int) -> None:
     """A store as a program that knew only so many migrations left it."""
     writer = Writer(connect(path))
-    for _ in range(version):
-        (end,), _written = writer.run([lambda tx: schema.advance(tx, upto=version)])
+    for upto in range(1, version + 1):
+        (end,), _written = writer.run([partial(schema.advance, upto=upto)])
         assert end.error is None and end.value is True
     writer.close()
 
@@ -71,11 +72,14 @@ async def test_a_schema_newer_than_the_program_is_refused(tmp_path: Path) -> Non
     assert _shape(path) == before
 
 
+@pytest.mark.parametrize("new", [False, True])
 async def test_a_migration_that_fails_halfway_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: bool
 ) -> None:
+    """Of a new store, none of the earlier ones either."""
     path = tmp_path / "muster.db"
-    await open_sqlite(path, ids=CountingIds(), inline=True).close()
+    if not new:
+        await open_sqlite(path, ids=CountingIds(), inline=True).close()
     before = _shape(path)
     broken = Migration(
         version=LATEST + 1, name="broken", statements=("CREATE TABLE extra (id TEXT)", "CREATE nonsense")

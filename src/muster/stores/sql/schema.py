@@ -1,4 +1,5 @@
-"""The schema and its history: numbered, forward-only, each applied in a transaction of its own.
+"""The schema and its history: numbered, forward-only, each applied in a transaction of its own. A new store
+gets them all in one.
 
 A migration that was released is never edited: a new one follows it. Columns of a record are named like the
 fields of its dataclass (a test holds them together). Times are seconds, flags 0 or 1, nested values JSON.
@@ -639,15 +640,15 @@ def current(tx: Tx) -> int:
 
 
 def advance(tx: Tx, *, upto: int = LATEST) -> bool:
-    """Apply the next migration. False: there is none left."""
+    """Apply the next migration, and to an empty store all of them. False: there is none left."""
     version = current(tx)
     if version >= upto:
         return False
-    migration = MIGRATIONS[version]
-    for statement in migration.statements:
-        tx.change(statement)
-    tx.change(
-        "INSERT INTO schema_migrations (version, name) VALUES (:version, :name)",
-        {"version": migration.version, "name": migration.name},
-    )
+    for migration in MIGRATIONS[version : version + 1 if version else upto]:
+        for statement in migration.statements:
+            tx.change(statement)
+        tx.change(
+            "INSERT INTO schema_migrations (version, name) VALUES (:version, :name)",
+            {"version": migration.version, "name": migration.name},
+        )
     return True
