@@ -26,13 +26,14 @@ from muster.ports.duties import Hook
 from muster.ports.sign_in import SignInProvider
 from muster.ports.wakeups import EVENTS
 from muster.stores.announcements import announcer
-from muster.stores.sql import SqlStore, open_sqlite
+from muster.stores.sql import SqlStore
 from muster.stores.wakeups import LocalWakeups
 from muster.system import SystemClock, SystemIds
 from muster.wire.operations import Operation, Progress
 from muster_simulation.arm import Arm, Paces, SimulatedClusters
 from muster_simulation.cloud import Entry, SimulatedCloud, SimulatedProvider, SimulatedVerifier
 from muster_simulation.cloud.provider import proof_of
+from tests.stores.files import open_store
 
 AGENT = "/api/v1/agent"
 PROMPT = Paces(create=0.3, pool=0.1, abort=0.1, delete=0.1, group_delete=0.1)
@@ -225,7 +226,7 @@ async def opened(
             api.saw(written)
 
     listener = bind("127.0.0.1", 0)
-    store = open_sqlite(data / "muster.db", ids=ids, after_commit=committed)
+    store = open_store(data / "muster.db", ids=ids, after_commit=committed)
     cloud = SimulatedCloud(clock=clock, random=Random(1))
     installation = await store.installation()
     provider = SimulatedProvider(cloud, clock=clock, installation_id=installation.id)

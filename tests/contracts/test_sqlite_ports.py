@@ -20,6 +20,7 @@ from tests.contracts.command_contract import CommandContract
 from tests.contracts.job_contract import JobStoreContract
 from tests.contracts.message_contract import MessageContract
 from tests.contracts.overview_contract import OverviewContract
+from tests.stores.files import open_store
 from tests.stores.ids import CountingIds
 
 
@@ -66,6 +67,6 @@ class TestSqliteInline(SqliteContract, BitesContract):
 class TestSqliteThreaded(SqliteContract):
     @pytest.fixture
     async def sqlite(self, tmp_path: Path) -> AsyncIterator[SqlStore]:
-        store = open_sqlite(tmp_path / "muster.db", ids=CountingIds())
+        store = open_store(tmp_path / "muster.db", ids=CountingIds())
         yield store
         await store.close()

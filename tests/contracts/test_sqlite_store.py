@@ -8,6 +8,7 @@ import pytest
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore, open_sqlite
 from tests.contracts.store_contract import StoreContract
+from tests.stores.files import open_store
 from tests.stores.ids import CountingIds
 
 
@@ -33,6 +34,6 @@ class TestSqliteInline(SqliteContract):
 class TestSqliteThreaded(SqliteContract):
     @pytest.fixture
     async def fresh(self, tmp_path: Path) -> AsyncIterator[Store]:
-        store = open_sqlite(tmp_path / "muster.db", ids=CountingIds())
+        store = open_store(tmp_path / "muster.db", ids=CountingIds())
         yield store
         await store.close()
