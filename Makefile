@@ -23,18 +23,21 @@ SOURCES := $(wildcard src tests bench tools fakes demos action)
 PAGE    := src/muster/dashboard/index.html
 MODULES := web/node_modules/.muster-lock
 WEB     := $(shell find web \( -path web/node_modules -o -path web/generated \) -prune -o -type f -print 2>/dev/null)
-# The tests that run: not the slow ones, unless `check` or ARGS asks for them.
+# The tests that `test` runs: not the slow ones, unless ARGS asks for them.
 MARKS   := not soak$(if $(ARGS),, and not slow)
+# What `check` gets for this machine.
+EQUIPMENT := browser sandbox sshd engines microvm documents promtool
+# Targets that run beside each other speak in turn, where make can do that.
+SYNC    := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 # What only wants the page as well goes on without it, if there is no Node.js to be had; `check` and `web` don't.
 LENIENT := --if-possible
-PYTEST  := $(BIN)/pytest
 
 # Some machines forbid Python to keep what it compiles. Tests start hundreds of servers and commands.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-aks demo-docker demo-ec2 demo-github test check sandbox sshd engines microvm promtool browser lint format types imports lifecycle codes alerts bench simulate storm mutants soak soak-tests soak-fuzz lock clean
+.PHONY: help demo demo-aks demo-docker demo-ec2 demo-github test check equipment compiled sandbox sshd engines microvm promtool browser lint format types imports lifecycle codes alerts bench simulate storm mutants soak soak-tests soak-fuzz lock clean
 .PHONY: web web-test screenshots dist docs image
 
 help: ## List the targets
@@ -60,11 +63,20 @@ demo-docker: engines ## See containers as nodes, on a Podman and a dockerd of it
 demo-github: $(READY) ## See this machine become a pool of runners, for workflows of a small GitHub of our own
 	@$(BIN)/python -m demos.github $(ARGS)
 
-check: LENIENT :=
-check: MARKS := not soak
-# What fails there beside others and passes alone is named, and fails nothing (tools/suite.py).
-check: PYTEST := $(BIN)/python -m tools.suite
-check: browser sandbox sshd engines microvm documents promtool lint types imports test ## Everything that CI runs: style, types, layers, all tests but the soak
+# Beside each other, since most of these keep one core busy, or wait for a download. Compiled tests are read in a
+# third of the time, by each of the workers. What fails beside others and passes alone is named, and fails nothing
+# (tools/suite.py).
+check: ## Everything that CI runs: style, types, layers, all tests but the soak
+	@$(MAKE) --no-print-directory -j2 LENIENT= $(PAGE) equipment
+	@$(MAKE) --no-print-directory -j2 $(SYNC) LENIENT= types web-test imports lint compiled
+	$(BIN)/python -m tools.suite -n $(WORKERS) --dist worksteal -m 'not soak' $(ARGS)
+
+# One after the other: apt-get has a lock.
+equipment: $(READY)
+	@for each in $(EQUIPMENT); do $(MAKE) --no-print-directory $$each || exit; done
+
+compiled: $(READY)
+	@$(BIN)/pytest --collect-only -qq -p no:cacheprovider >/dev/null 2>&1 || echo 'note: the tests cannot be collected; the run says why'
 
 # Never a reason to fail: without it, the tests that need it skip, and pytest's summary names them.
 sandbox: ## Install bubblewrap for the sandbox tests, if it is missing and this is root on Debian
@@ -112,7 +124,7 @@ browser: ## Install Chromium for the browser tests, if it is missing and this is
 			'install it (apt-get install chromium), or name a Chromium: MUSTER_BROWSER=/path/to/chromium' >&2; exit 1; }; }
 
 test: $(READY) $(PAGE) $(if $(ARGS),,web-test) ## Run the quick tests (ARGS="-k claim" runs these, slow or not; WORKERS=0 in one process)
-	$(PYTEST) -n $(WORKERS) --dist worksteal -m '$(MARKS)' $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m '$(MARKS)' $(ARGS)
 
 web: LENIENT :=
 web: $(READY) $(PAGE) ## Build the page that the server shows at / (with this machine's Node.js, else one from PyPI)
