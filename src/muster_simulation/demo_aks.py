@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli import output, progress_views
+from muster.cli.operation_watch import Patience, progress_of
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -79,7 +81,6 @@ def demo_aks(
 
 
 def _perform(arm: "Arm", endpoint: str, *, keep: bool) -> None:
-    from muster.cli import output
     from muster.integrations.process.demo_site import DemoFailed, Site
 
     config = CONFIG.format(endpoint=endpoint, poll_every=POLL_EVERY, template=TEMPLATE, scope=SCOPE)
@@ -127,8 +128,6 @@ def _shown(site: "Site", arm: "Arm", *, keep: bool) -> float:
 
 def _leave_up(site: "Site", seconds: float) -> None:
     """Azure lives in this process, so it stays until it is interrupted."""
-    from muster.cli import output
-
     page, token = f"{site.url}/clusters", site.directory / "admin.token"
     if output.wants_json():
         output.print_json(
@@ -167,8 +166,6 @@ def _cancelled(site: "Site", client: "SyncClient") -> None:
 
 
 def _followed(client: "SyncClient", operation: "Operation") -> "Operation":
-    from muster.cli import progress_views
-    from muster.cli.operation_watch import Patience, progress_of
     from muster.client import calls
 
     with progress_views.choose_view(elapsed=operation.elapsed_seconds) as view:
@@ -199,7 +196,5 @@ def _quota() -> "Problem":
 
 
 def _told(text: str) -> None:
-    from muster.cli import output
-
     if not output.wants_json():
         output.say(text)

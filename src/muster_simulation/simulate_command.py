@@ -13,6 +13,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from muster.cli.output import wants_json
+
 MANY = 0.25
 """Hours per seed when there are many."""
 ONE = 24.0
@@ -75,7 +77,6 @@ def simulate(
 def _one(seed: int, faults: str, hours: float, replicas: int) -> None:
     import time
 
-    from muster.cli.output import wants_json
     from muster_simulation.reporting import one_as_json, one_as_text
     from muster_simulation.simulate import simulate as run
 
@@ -90,7 +91,6 @@ def _many(seeds: range, *, faults: str, hours: float, replicas: int | None, jobs
     import sys
     import time
 
-    from muster.cli.output import wants_json
     from muster_simulation.campaign import Campaign
     from muster_simulation.reporting import many_as_json, many_as_text
 

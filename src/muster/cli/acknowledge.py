@@ -4,6 +4,10 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import output
+from muster.cli.connection import open_client
+from muster.cli.exits import UsageProblem
+
 
 def acknowledge(
     findings: Annotated[
@@ -18,9 +22,6 @@ def acknowledge(
 
     A finding without a known start, such as a slow store, comes back after an hour.
     """
-    from muster.cli import output
-    from muster.cli.connection import open_client
-    from muster.cli.exits import UsageProblem
     from muster.client import calls
 
     if bool(findings) == everything:

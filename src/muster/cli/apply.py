@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli import output
+from muster.cli.connection import open_client
+from muster.cli.exits import UsageProblem
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -24,9 +27,6 @@ def apply(
 ) -> None:
     """Apply the templates and limits of a muster.toml. Warm nodes are replaced only if they would be made
     differently."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
-    from muster.cli.exits import UsageProblem
     from muster.client import calls
     from muster.config import load
 
@@ -65,8 +65,6 @@ def apply(
 
 def _check(file: Path, plans: "Sequence[TemplatePlan]") -> None:
     """Raise everything that the server would refuse, at once, before anything is applied."""
-    from muster.cli.exits import UsageProblem
-
     refused = [
         f"cannot apply {file} (templates.{plan.name}.{error.field}): {error.rule}"
         for plan in plans

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli import output
+from muster.cli.connection import open_client
+from muster.cli.durations import parse_duration
+from muster.domain.recent_changes import ActFilter
+
 if TYPE_CHECKING:
     from muster.client import SyncClient
-    from muster.domain.recent_changes import ActFilter
     from muster.wire.events import Event
 
 
 def _moment(text: str) -> datetime:
     """Parse a point in time: how long ago, or a date, or a date and time."""
-    from muster.cli.durations import parse_duration
-
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -57,10 +59,7 @@ def audit(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with new acts.")] = False,
 ) -> None:
     """Show who did what, oldest first. In JSON one act per line. For admins."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
-    from muster.domain.recent_changes import ActFilter
 
     if follow and until is not None:
         raise typer.BadParameter("--until and --follow exclude each other")
@@ -82,7 +81,7 @@ def audit(
 
 
 def _past(
-    client: "SyncClient", since: datetime | None, until: datetime | None, wanted: "ActFilter"
+    client: "SyncClient", since: datetime | None, until: datetime | None, wanted: ActFilter
 ) -> "Iterator[Event]":
     from muster.client import calls
 
@@ -99,8 +98,6 @@ def _past(
 
 
 def _show(event: "Event") -> None:
-    from muster.cli import output
-
     if output.wants_json():
         output.print_json_line(event)
         return

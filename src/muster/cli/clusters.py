@@ -4,8 +4,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli import options
+from muster.cli import options, output
+from muster.cli.connection import open_client
+from muster.cli.durations import format_taken
+from muster.cli.operation_watch import finish_or_detach
 from muster.cli.options import list_group, lists
+from muster.cli.output import say
+from muster.cli.progress_views import LOOKS, heading, time_left_text
+from muster.domain import checks
+from muster.domain.cluster import ClusterState
+from muster.domain.operation import Kind, Status
+from muster.domain.requests import ClusterCreateRequest
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
@@ -28,11 +37,6 @@ TemplateName = Annotated[
 @lists(app)
 def listed(*, state: State = None) -> None:
     """List clusters. Deleted ones only with `--state deleted`."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
-    from muster.domain import checks
-    from muster.domain.cluster import ClusterState
-
     for each in state or ():
         checks.known("state", each, tuple(ClusterState))
     with open_client() as client:
@@ -87,10 +91,7 @@ def create(
     Asking again for one that is being made watches that. `muster operations cancel` stops it and removes all
     that was made.
     """
-    from muster.cli.connection import open_client
-    from muster.cli.operation_watch import finish_or_detach
     from muster.client import calls
-    from muster.domain.requests import ClusterCreateRequest
 
     # Checked here too: a bad name needs no server to be refused.
     request = ClusterCreateRequest(name=name, template=template, timeout=timeout)
@@ -101,9 +102,6 @@ def create(
 
 
 def _ready(operation: "Operation", name: str) -> None:
-    from muster.cli.durations import format_taken
-    from muster.cli.output import say
-
     say(f"✔ cluster {name} is ready ({format_taken(operation.elapsed_seconds)})")
     if operation.result:
         say(f"  {operation.result}")
@@ -115,8 +113,6 @@ def _ready(operation: "Operation", name: str) -> None:
 @app.command()
 def show(name: Name) -> None:
     """Show a cluster, and the progress of work on it."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
@@ -147,8 +143,6 @@ def show(name: Name) -> None:
 
 
 def _pools(found: "ClusterDetail") -> str:
-    from muster.cli.progress_views import LOOKS
-
     work = found.operation
     seen = {part.id: part for part in work.parts} if work is not None else {}
     lines = []
@@ -160,8 +154,6 @@ def _pools(found: "ClusterDetail") -> str:
 
 
 def _work(found: "ClusterDetail") -> str:
-    from muster.cli.progress_views import heading, time_left_text
-
     work = found.operation
     if work is None:
         return ""
@@ -184,10 +176,7 @@ def delete(
     The group that it is in goes too, if Muster made it and nothing else is in it. A cluster that is still
     being made is cancelled, and all that was made so far is removed.
     """
-    from muster.cli.connection import open_client
-    from muster.cli.operation_watch import finish_or_detach
     from muster.client import calls
-    from muster.domain.operation import Kind, Status
 
     with open_client() as client:
         operation = client.send(calls.delete_cluster(name, key=key))
@@ -203,9 +192,6 @@ def delete(
 
 
 def _gone(operation: "Operation", name: str) -> None:
-    from muster.cli.durations import format_taken
-    from muster.cli.output import say
-
     say(f"✔ cluster {name} is gone ({format_taken(operation.elapsed_seconds)})")
     if operation.result:
         say(f"  {operation.result}")

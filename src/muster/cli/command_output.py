@@ -14,7 +14,11 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from muster.cli import output
-from muster.domain.errors import MusterError
+from muster.cli.exits import FAILED, code_of_operation
+from muster.domain.command import OUTPUT_CAP
+from muster.domain.errors import MusterError, NotFound
+from muster.domain.operation import Status
+from muster.domain.reasons import Reason
 from muster.domain.text import harmless
 
 if TYPE_CHECKING:
@@ -100,7 +104,6 @@ def _stop(over: threading.Event, items: "queue.Queue[Item]") -> None:
 
 def _output(client: "SyncClient", command: "Command", *, follow: bool, marked: bool) -> Iterator[bytes]:
     from muster.client import calls
-    from muster.domain.command import OUTPUT_CAP
 
     yield from client.follow(command.id) if follow else _kept(client, command)
     if marked:
@@ -256,7 +259,6 @@ def monitor_silence(client: "SyncClient", commands: Iterable["Command"]) -> Iter
 def commands_of_run(client: "SyncClient", operation: "Operation") -> "list[Command]":
     """Return the commands that a `run` has started; a run that failed early may have few or none."""
     from muster.client import calls
-    from muster.domain.errors import NotFound
 
     found = []
     for number in range(operation.detail.count or 0):
@@ -273,18 +275,12 @@ def worst_exit_code(commands: Sequence["Command"]) -> int:
 
 def decided_by_commands(ended: "Operation") -> bool:
     """Return whether a run started all its commands, so that they alone decide its outcome."""
-    from muster.domain.operation import Status
-    from muster.domain.reasons import Reason
-
     failed = ended.error is not None and ended.error.reason is Reason.COMMAND_FAILED
     return ended.status is Status.SUCCEEDED or failed
 
 
 def exit_code(ended: "Operation", commands: Sequence["Command"]) -> int:
     """Return the exit code of an ended run: its worst command, unless room or time ran out."""
-    from muster.cli.exits import FAILED, code_of_operation
-    from muster.domain.operation import Status
-
     code = code_of_operation(ended)
     of_commands = code == FAILED and ended.status is Status.FAILED
     return worst_exit_code(commands) or code if of_commands else code

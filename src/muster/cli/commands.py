@@ -4,7 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli import output
+from muster.cli.command_output import describe_end
+from muster.cli.connection import is_command, is_operation, open_client
 from muster.cli.options import list_group, lists
+from muster.domain.errors import NotFound
+from muster.domain.operation import Kind
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -23,8 +28,6 @@ Target = Annotated[str, typer.Argument(metavar="COMMAND", help="A command's id, 
 @lists(app)
 def listed(*, run: OfRun = None, limit: Limit = 20) -> None:
     """List commands, newest first."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
@@ -59,9 +62,7 @@ def listed(*, run: OfRun = None, limit: Limit = 20) -> None:
 
 def of_target(client: "SyncClient", target: str) -> "list[Command]":
     """Return one command, or all commands of a run or an operation, oldest first."""
-    from muster.cli.connection import is_command, is_operation
     from muster.client import calls
-    from muster.domain.operation import Kind
 
     if is_command(target):
         return [client.send(calls.command(target))]
@@ -93,9 +94,6 @@ def _typed(command: "Command") -> str:
 @app.command()
 def show(target: Target) -> None:
     """Show a command: its arguments, state and result."""
-    from muster.cli import output
-    from muster.cli.command_output import describe_end
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
@@ -130,10 +128,7 @@ def cancel(
     ],
 ) -> None:
     """Kill commands with all their processes. The nodes stay with their run."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
-    from muster.domain.errors import NotFound
 
     with open_client() as client:
         found = of_target(client, target)

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from muster.domain.errors import Ambiguous, NotFound
+from muster.cli import progress_views
+from muster.cli.exits import Misspelt, UsageProblem
+from muster.domain import traces
+from muster.domain.errors import Ambiguous, MusterError, NotFound
 from muster.domain.operation import Kind
 
 if TYPE_CHECKING:
@@ -33,11 +36,8 @@ class AskedServer:
 @contextmanager
 def open_client(data_dir: "Path | None" = None) -> Iterator["SyncClient"]:
     """Open a client of the server. `data_dir` is the server's data directory, if its settings were read."""
-    from muster.cli import progress_views
-    from muster.cli.exits import UsageProblem
     from muster.client import SyncClient, Unauthenticated
     from muster.config import find_server
-    from muster.domain import traces
 
     found = find_server(os.environ, data_dir)
     if not found.elsewhere and found.token is None and not found.data_dir.exists():
@@ -69,9 +69,7 @@ def _nearly(client: "SyncClient", error: NotFound) -> NotFound | None:
     """Return an error that names the template that was probably meant."""
     from difflib import get_close_matches
 
-    from muster.cli.exits import Misspelt
     from muster.client import calls
-    from muster.domain.errors import MusterError
 
     if error.what != "template":
         return None

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from muster.cli import output
 from muster.cli.options import list_group, lists
+from muster.cli.output import time_left
 
 if TYPE_CHECKING:
     from muster.config.contexts import Context, Contexts
@@ -18,7 +20,6 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="As listed; `local` is
 @lists(app)
 def listed() -> None:
     """List contexts. The one in use has a star."""
-    from muster.cli import output
     from muster.config.contexts import LOCAL, ContextsFile
 
     contexts = ContextsFile(os.environ).read()
@@ -44,7 +45,6 @@ def listed() -> None:
 @app.command()
 def use(name: Name) -> None:
     """Use a context from now on. MUSTER_SERVER, MUSTER_CONTEXT and --context still count before it."""
-    from muster.cli import output
     from muster.config.contexts import ContextsFile
 
     with ContextsFile(os.environ).changing() as held:
@@ -60,7 +60,6 @@ def show(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="(default: the one in use)")] = None,
 ) -> None:
     """Show a context, without its secret."""
-    from muster.cli import output
     from muster.config import find_server
     from muster.config.contexts import LOCAL, ContextsFile
 
@@ -81,7 +80,6 @@ def show(
 @app.command()
 def remove(name: Name) -> None:
     """Forget a context and its token. Its login stays valid at the server: `muster logout` ends it."""
-    from muster.cli import output
     from muster.config.contexts import ContextsFile
 
     with ContextsFile(os.environ).changing() as held:
@@ -115,8 +113,6 @@ def _person(context: "Context") -> str:
 
 
 def _state(context: "Context") -> str:
-    from muster.cli.output import time_left
-
     if not context.token:
         return "logged out"
     if not context.expires_at:

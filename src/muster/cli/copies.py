@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING, Self
 
 from muster.cli import downloads, uploads
 from muster.cli.exits import UsageProblem
@@ -56,7 +56,6 @@ class TransferProgress:
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import IO
 
     from muster.client import SyncClient
     from muster.wire.commands import Command
@@ -199,7 +198,7 @@ def _replace(fresh: Path, place: Path, earlier: Path) -> None:
     fresh.replace(place)
 
 
-def _pack(root: Path, name: str, into: "IO[bytes]") -> tuple[int, tuple[str, ...]]:
+def _pack(root: Path, name: str, into: IO[bytes]) -> tuple[int, tuple[str, ...]]:
     """Pack all of a tree under a name. Links that lead out of it are left out, and named."""
     files, size, left_out = 0, 0, []
     with uploads.open_archive(into) as archive:

@@ -1,12 +1,16 @@
 """`muster cp`: copy files between this machine and a node."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from muster.cli.copies import Copied, Remote
+from muster.cli import copies, output
+from muster.cli.connection import is_node, is_operation, open_client
+from muster.cli.copies import Copied, Remote
+from muster.cli.exits import UsageProblem
+from muster.cli.uploads import name_left_out
+from muster.domain.text import counted
 
 
 def cp(
@@ -21,10 +25,6 @@ def cp(
     A relative path on a node is one in the run's workspace. An existing directory as DST gets the copy
     inside of it. A path here with a colon is written as ./a:b.
     """
-    from muster.cli import copies
-    from muster.cli.connection import open_client
-    from muster.cli.exits import UsageProblem
-
     if "-" in (source, target):
         raise UsageProblem(
             f"cannot copy {source} to {target}: - is no path, and nothing is piped;"
@@ -40,11 +40,8 @@ def cp(
             _report(copies.fetch(client, there, Path(target), force=force), source)
 
 
-def _remote(given: str, index: int) -> "Remote | None":
+def _remote(given: str, index: int) -> Remote | None:
     """Return the place on a node that is named; None: it is a path here."""
-    from muster.cli.connection import is_node, is_operation
-    from muster.cli.copies import Remote
-
     name, colon, path = given.partition(":")
     if not colon or not name or "/" in name:
         return None
@@ -54,11 +51,7 @@ def _remote(given: str, index: int) -> "Remote | None":
     return Remote(path=path, target={kind: name, "indexes": (index,)})
 
 
-def _report(copied: "Copied", source: str) -> None:
-    from muster.cli import output
-    from muster.cli.uploads import name_left_out
-    from muster.domain.text import counted
-
+def _report(copied: Copied, source: str) -> None:
     name_left_out(copied.left_out, "it leads elsewhere, or is no file")
     if output.wants_json():
         output.print_json(copied)

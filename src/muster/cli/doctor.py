@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from muster.cli import output
+from muster.cli.connection import open_client
 from muster.cli.options import FILE, SettingsFile, find_settings_file
+from muster.domain.errors import MusterError
 from muster.integration import Check, Level, Machine
 
 if TYPE_CHECKING:
@@ -34,8 +37,6 @@ class Stored:
 def doctor(*, file: SettingsFile = None) -> None:
     """Check this machine, the server and what its settings name, and say what to do. Fails if something is
     broken."""
-    from muster.cli import output
-
     checks = list(_checks(file))
     broken = [check for check in checks if check.level is Level.FAILED]
     if output.wants_json():
@@ -48,7 +49,6 @@ def doctor(*, file: SettingsFile = None) -> None:
 
 def _checks(named: Path | None) -> Iterator[Check]:
     from muster.config import find_server, load
-    from muster.domain.errors import MusterError
 
     config: Config | None = None
     elsewhere = find_server(os.environ).elsewhere
@@ -116,9 +116,7 @@ def _python() -> Check:
 
 def _server(found: "Connection") -> Generator[Check, None, Stored]:
     import muster
-    from muster.cli.connection import open_client
     from muster.client import CannotReach, calls
-    from muster.domain.errors import MusterError
 
     try:
         with open_client(None if found.elsewhere else found.data_dir) as client:
@@ -173,8 +171,6 @@ def _integrations(machine: Machine, stored: Stored, *, here: bool) -> Iterator[C
 def drawn(checks: list[Check]) -> None:
     from rich.padding import Padding
     from rich.text import Text
-
-    from muster.cli import output
 
     width = max(len(check.subject) for check in checks)
     console = output.console() if output.is_terminal() else None

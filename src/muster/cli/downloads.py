@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING
 
 from muster.cli import output
 from muster.cli.exits import UsageProblem
-from muster.client import ServerProblem
+from muster.client import ServerProblem, SyncClient
 from muster.domain.command import TREE_BYTES_MAX
 from muster.domain.errors import NotFound
 
 if TYPE_CHECKING:
-    from muster.client import SyncClient
     from muster.wire.commands import Command
 
 
@@ -163,7 +162,7 @@ def _real(path: Path) -> Path:
 
 
 class FetchedResults:
-    def __init__(self, client: "SyncClient", commands: "Sequence[Command]", results: Path) -> None:
+    def __init__(self, client: SyncClient, commands: "Sequence[Command]", results: Path) -> None:
         self.places: list[str] = []
         self.missing: list[dict[str, object]] = []
         try:
@@ -175,7 +174,7 @@ class FetchedResults:
         if self.places and not output.wants_json():
             output.say(f"results are in {results}", file=sys.stderr)
 
-    def _fetch(self, client: "SyncClient", command: "Command", results: Path) -> None:
+    def _fetch(self, client: SyncClient, command: "Command", results: Path) -> None:
         place = results / str(command.ordinal)
         unpacked = _replaced(client, command, place)
         if isinstance(unpacked, str):
@@ -190,12 +189,12 @@ class FetchedResults:
         if unpacked.names:
             self.places.append(str(place))
 
-    def _lacks(self, command: "Command", paths: "Sequence[str]", words: str) -> None:
+    def _lacks(self, command: "Command", paths: Sequence[str], words: str) -> None:
         _say(command, words)
         self.missing.extend({"ordinal": command.ordinal, "path": path} for path in paths)
 
 
-def _replaced(client: "SyncClient", command: "Command", place: Path) -> Unpacked | str:
+def _replaced(client: SyncClient, command: "Command", place: Path) -> Unpacked | str:
     """Unpack beside the target, then swap, so that results of an earlier run never pass for new ones."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=".muster-get-") as scratch:
@@ -210,7 +209,7 @@ def _replaced(client: "SyncClient", command: "Command", place: Path) -> Unpacked
     return unpacked
 
 
-def _brought(client: "SyncClient", command: "Command", archive: Path, fresh: Path) -> Unpacked | str:
+def _brought(client: SyncClient, command: "Command", archive: Path, fresh: Path) -> Unpacked | str:
     """Download and unpack; if nothing came, return the reason as the end of a sentence."""
     try:
         client.download(command.id, archive)

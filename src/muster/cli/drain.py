@@ -4,11 +4,12 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import output
+from muster.cli.connection import open_client
+
 
 def drain(node: Annotated[str, typer.Argument(metavar="NODE", help="The node's id.")]) -> None:
     """Keep a node from further runs; terminate it when it is free."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:

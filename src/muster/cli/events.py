@@ -4,6 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli import output
+from muster.cli.connection import open_client
+from muster.domain.errors import CursorLost
+from muster.domain.node import RENEWED
+from muster.domain.text import counted
+
 if TYPE_CHECKING:
     from muster.wire.events import Event
 
@@ -20,11 +26,7 @@ def events(
     ] = False,
 ) -> None:
     """Show past events, oldest first; with --follow, also new ones. In JSON one event per line."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
-    from muster.domain.errors import CursorLost
-    from muster.domain.text import counted
 
     everything = everything or output.wants_json()
     with open_client() as client:
@@ -49,14 +51,10 @@ def events(
 
 def _tells(event: "Event", *, everything: bool) -> bool:
     """Return whether to show an event. A warm node's renewals come every few minutes and say nothing new."""
-    from muster.domain.node import RENEWED
-
     return everything or event.name != RENEWED
 
 
 def _show(event: "Event") -> None:
-    from muster.cli import output
-
     if output.wants_json():
         output.print_json_line(event)
         return

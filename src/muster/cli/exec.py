@@ -5,10 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli import options
+from muster.cli import command_output, options, output
+from muster.cli import stdin as given
+from muster.cli.command_output import print_failures, worst_exit_code
+from muster.cli.connection import is_operation, open_client
 from muster.cli.durations import parse_duration
-from muster.cli.output import Raw
+from muster.cli.operation_watch import Patience, detachable
+from muster.cli.output import Raw, plain
 from muster.cli.stdin import Stdin
+from muster.domain.command import Execution
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
@@ -42,11 +47,7 @@ def execute(
     MUSTER_RUN, MUSTER_INDEX, MUSTER_COUNT and MUSTER_NODE tell each copy which one it is. The exit code is
     the worst of them.
     """
-    from muster.cli import output
-    from muster.cli import stdin as given
-    from muster.cli.connection import is_operation, open_client
     from muster.client import calls
-    from muster.domain.command import Execution
 
     named = is_operation(target)
     if not stdin:
@@ -84,9 +85,6 @@ def _again(commands: Sequence["Command"]) -> str:
 
 
 def _watched(client: "SyncClient", commands: Sequence["Command"], wait: float | None) -> int:
-    from muster.cli import command_output, output
-    from muster.cli.command_output import print_failures, worst_exit_code
-    from muster.cli.operation_watch import Patience, detachable
     from muster.client import calls
 
     how, patience, outputs = _again(commands), Patience(wait), None
@@ -109,6 +107,4 @@ def _watched(client: "SyncClient", commands: Sequence["Command"], wait: float | 
 
 
 def _with(command: "Command", output: str) -> dict[str, object]:
-    from muster.cli.output import plain
-
     return {**plain(command), "output": output}

@@ -4,7 +4,9 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.durations import parse_duration
+from muster.cli import output
+from muster.cli.connection import find_provision, open_client
+from muster.cli.durations import format_clock, parse_duration
 from muster.domain.text import counted
 
 
@@ -14,9 +16,6 @@ def extend(
     by: Annotated[float, typer.Option("--by", parser=parse_duration, metavar="DURATION", help="e.g. 30m.")],
 ) -> None:
     """Give the nodes of a run more time."""
-    from muster.cli import output
-    from muster.cli.connection import find_provision, open_client
-    from muster.cli.durations import format_clock
     from muster.client import calls
 
     with open_client() as client:

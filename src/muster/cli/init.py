@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.options import FILE, Yes
+from muster.cli import output
+from muster.cli.exits import UsageProblem
+from muster.cli.options import FILE, Yes, confirm
+from muster.domain import checks
+from muster.domain.errors import MusterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,9 +46,6 @@ def init(
 
     A file that is there is changed only after a question, and kept beside the new one.
     """
-    from muster.cli import output
-    from muster.cli.options import confirm
-
     asked = _answers(yes)
     answers = {
         "public_url": public_url if public_url is not None else asked("URL of the server for nodes", LOCAL),
@@ -73,8 +74,6 @@ def init(
 
 def settings_text(answers: "Mapping[str, str]") -> str:
     """Return the file. What is left at its default is a comment."""
-    from muster.domain import checks
-
     local = answers["public_url"] in ("", LOCAL)
     name = checks.name("template", answers["template"])
     lines = [
@@ -119,8 +118,6 @@ def _check_no_password(store: str, file: Path) -> None:
     """Refuse a password: others may read the file. Raises UsageProblem, which doesn't repeat it."""
     from urllib.parse import parse_qs, urlsplit
 
-    from muster.cli.exits import UsageProblem
-
     try:
         parts = urlsplit(store)
     except ValueError:
@@ -137,9 +134,7 @@ def _checked(text: str, file: Path) -> None:
     """Read the text as a server would. Raises UsageProblem."""
     from tempfile import TemporaryDirectory
 
-    from muster.cli.exits import UsageProblem
     from muster.config import load
-    from muster.domain.errors import MusterError
 
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / "muster.toml"
@@ -152,8 +147,6 @@ def _checked(text: str, file: Path) -> None:
 
 
 def _answers(yes: bool) -> "Callable[[str, str], str]":
-    from muster.cli import output
-
     interactive = not yes and not output.wants_json() and sys.stdin.isatty() and sys.stderr.isatty()
 
     def asked(question: str, default: str) -> str:
@@ -166,8 +159,6 @@ def _answers(yes: bool) -> "Callable[[str, str], str]":
 
 def _present(file: Path) -> bytes | None:
     """Return what the file holds; None: there is none. Raises UsageProblem for what is no file."""
-    from muster.cli.exits import UsageProblem
-
     try:
         if file.exists() and not file.is_file():
             raise UsageProblem(f"cannot write {file}: it is there and is no file; name another one with -f")
@@ -178,8 +169,6 @@ def _present(file: Path) -> bytes | None:
 
 def _written(file: Path, text: str, *, replaces: bool) -> Path | None:
     """Write the file, whole or not at all, where links lead. Return where the text is that it replaces."""
-    from muster.cli.exits import UsageProblem
-
     kept, target = None, Path(os.path.realpath(file)) if file.is_symlink() else file
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -237,8 +226,6 @@ def _give_rights(source: Path, copy: Path) -> None:
 
 
 def _told(file: Path, kept: Path | None, *, words: str) -> None:
-    from muster.cli import output
-
     if output.wants_json():
         output.print_json({"file": str(file), "kept": str(kept) if kept else None, "message": words})
     else:

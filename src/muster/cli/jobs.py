@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli import output
+from muster.cli.connection import open_client
+from muster.cli.durations import format_taken
 from muster.cli.options import list_group, lists
+from muster.domain import checks
+from muster.domain.jobs import JobState
 
 if TYPE_CHECKING:
     from muster.wire.jobs import Job, JobSource, JobsServed, JobSummary
@@ -23,11 +28,7 @@ Name = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, such as 
 @lists(app)
 def listed(*, state: State = None, limit: Limit = 50) -> None:
     """List jobs, newest first. Completed ones only with `--state completed`."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
-    from muster.domain import checks
-    from muster.domain.jobs import JobState
 
     for each in state or ():
         checks.known("state", each, tuple(JobState))
@@ -72,8 +73,6 @@ def _summary(figures: "JobSummary") -> Iterator[str]:
 
 
 def _served(found: "JobsServed") -> str:
-    from muster.cli.durations import format_taken
-
     if not found.started:
         return "no jobs started"
     warm = "" if found.warm_rate is None else f", {found.warm_rate:.0%} on warm nodes"
@@ -85,8 +84,6 @@ def _served(found: "JobsServed") -> str:
 
 
 def _source(source: "JobSource") -> str:
-    from muster.cli import output
-
     most = "" if source.most is None else f" of {source.most}"
     counts = (
         f"{source.assigned} assigned, {source.running} running,"
@@ -103,8 +100,6 @@ def _source(source: "JobSource") -> str:
 @app.command()
 def show(name: Name) -> None:
     """Show a job: what its source said, which node runs it, or why none does."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
@@ -116,9 +111,6 @@ def show(name: Name) -> None:
 
 
 def _facts(job: "Job") -> tuple[tuple[str, str], ...]:
-    from muster.cli import output
-    from muster.cli.durations import format_taken
-
     attempt = f" attempt {job.attempt}" if job.attempt is not None else ""
     warm = {True: " (from the pool)", False: " (new)", None: ""}[job.warm]
     return (
@@ -148,10 +140,7 @@ def _facts(job: "Job") -> tuple[tuple[str, str], ...]:
 @app.command()
 def why(name: Name) -> None:
     """Say why a job waits: what holds it back, or how far its machine is."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
-    from muster.domain.jobs import JobState
 
     with open_client() as client:
         job = client.send(calls.job(name))
@@ -168,9 +157,6 @@ def why(name: Name) -> None:
 
 
 def _reasons(job: "Job", provision: "Why | None", source: "JobSource | None") -> Iterator[str]:
-    from muster.cli import output
-    from muster.domain.jobs import JobState
-
     if job.state == JobState.COMPLETED:
         yield f"{job.id} is over: {job.result or 'its result is unknown'}"
     elif job.state == JobState.RUNNING:

@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli import output
+from muster.cli.connection import AskedServer
+from muster.cli.exits import UsageProblem
+from muster.cli.output import timestamp
+
 if TYPE_CHECKING:
     from muster.client import SyncClient
     from muster.config.contexts import Context, Contexts
@@ -39,8 +44,6 @@ def login(
     ] = None,
 ) -> None:
     """Log in to a server: confirm a code in the browser, on any machine. The login is kept for you alone."""
-    from muster.cli import output
-    from muster.cli.connection import AskedServer
     from muster.client import SyncClient, calls
     from muster.config.contexts import ContextsFile
 
@@ -71,7 +74,6 @@ def _asked(contexts: "Contexts", url: str | None, name: str | None, ca_file: Pat
     from dataclasses import replace
     from urllib.parse import urlsplit
 
-    from muster.cli.exits import UsageProblem
     from muster.config.contexts import LOCAL, Context, check_name
 
     if url is None:
@@ -101,8 +103,6 @@ def _host_name(netloc: str) -> str:
 def _warn_plain(url: str) -> None:
     from urllib.parse import urlsplit
 
-    from muster.cli import output
-
     parts = urlsplit(url)
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         output.print_notice(
@@ -112,8 +112,6 @@ def _warn_plain(url: str) -> None:
 
 def _typed() -> str:
     """Read a token: without an echo from a person, else from standard input."""
-    from muster.cli.exits import UsageProblem
-
     text = typer.prompt("Token", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.readline()
     secret = str(text).strip()
     if not secret or not secret.isascii() or not secret.isprintable():
@@ -123,8 +121,6 @@ def _typed() -> str:
 
 def _confirmed(client: "SyncClient") -> str:
     """Show a code, wait until a person has confirmed it, and return the secret of this login."""
-    from muster.cli import output
-    from muster.cli.exits import UsageProblem
     from muster.client import CannotReach, ServerProblem, calls
 
     begun = client.send(calls.begin_device(socket.gethostname()[:_MACHINE_MOST] or "a terminal"))
@@ -148,8 +144,6 @@ def _confirmed(client: "SyncClient") -> str:
 
 def _logged_in(asked: "Context", secret: str, who: "Identity") -> "Context":
     from dataclasses import replace
-
-    from muster.cli.output import timestamp
 
     return replace(
         asked, token=secret, person=who.name, role=str(who.role), expires_at=timestamp(who.expires_at)

@@ -6,6 +6,10 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import output
+from muster.cli.exits import UsageProblem
+from muster.domain.errors import MusterError
+
 
 def logout(
     context: Annotated[
@@ -15,11 +19,8 @@ def logout(
     """End a login. The context stays, so `muster login` needs no address. A token of an admin stays valid."""
     from dataclasses import replace
 
-    from muster.cli import output
-    from muster.cli.exits import UsageProblem
     from muster.client import SyncClient, Unauthenticated, calls
     from muster.config.contexts import LOCAL, ContextsFile
-    from muster.domain.errors import MusterError
 
     file = ContextsFile(os.environ)
     contexts = file.read()

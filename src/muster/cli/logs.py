@@ -4,8 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli import options
+from muster.cli import command_output, options, output
+from muster.cli.commands import of_target
+from muster.cli.connection import open_client
+from muster.cli.operation_watch import Patience, detachable
 from muster.cli.output import Raw
+from muster.domain.errors import NotFound
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
@@ -25,9 +29,6 @@ def logs(
     _raw: Raw = False,
 ) -> None:
     """Show what the last commands of a run wrote, line by line: `[0] …`."""
-    from muster.cli import command_output, output
-    from muster.cli.connection import open_client
-    from muster.cli.operation_watch import Patience, detachable
     from muster.client import calls
 
     how = f"see the rest with `muster logs -f {target}`"
@@ -47,9 +48,6 @@ def logs(
 
 def _batches(client: "SyncClient", target: str) -> "list[list[Command]]":
     """Return commands grouped by common start, oldest first."""
-    from muster.cli.commands import of_target
-    from muster.domain.errors import NotFound
-
     batches: dict[str, list[Command]] = {}
     for command in of_target(client, target):
         batches.setdefault(command.id.rpartition(".")[0], []).append(command)

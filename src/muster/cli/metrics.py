@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import output
+from muster.cli.connection import open_client
 from muster.cli.options import list_group, lists
 
 app = list_group("List metrics; print alert rules and a dashboard.")
@@ -20,8 +22,6 @@ _HEAD = re.compile(r"^# (HELP|TYPE) (\S+) (.*)$", re.MULTILINE)
 @lists(app)
 def listed() -> None:
     """List the metrics of the server, each with its kind and meaning."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
@@ -41,7 +41,6 @@ def listed() -> None:
 @app.command()
 def alerts(*, runbooks: Runbooks = "") -> None:
     """Print alert rules for Prometheus."""
-    from muster.cli import output
     from muster.monitoring.alerts import ALERTS, render
 
     if output.wants_json():
@@ -53,7 +52,6 @@ def alerts(*, runbooks: Runbooks = "") -> None:
 @app.command()
 def dashboard() -> None:
     """Print a dashboard for Grafana: import it there, and choose your Prometheus."""
-    from muster.cli import output
     from muster.monitoring.dashboard import render
 
     output.say(render().rstrip("\n"))

@@ -4,8 +4,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli import charts, output
+from muster.cli.connection import open_client
 from muster.cli.durations import parse_duration
 from muster.cli.options import list_group, lists
+from muster.domain import checks
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import HOLD
 
@@ -29,9 +32,6 @@ NodeId = Annotated[str, typer.Argument(metavar="NODE", help="The node's id.")]
 @lists(app)
 def listed(*, state: State = None, template: TemplateName = None) -> None:
     """List nodes. Terminated ones only with `--state terminated`."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
-
     _check(state or [])
     with open_client() as client:
         nodes = _all(client, state or [], template)
@@ -65,17 +65,12 @@ def listed(*, state: State = None, template: TemplateName = None) -> None:
 
 
 def _state(node: "Node") -> str:
-    from muster.cli import output
-
     if node.deadline_source == HOLD:
         return f"{node.state} (held {output.time_left(node.deadline_at)})"
     return f"{node.state} (drain)" if node.drain else str(node.state)
 
 
 def _check(states: list[str]) -> None:
-    from muster.domain import checks
-    from muster.domain.lifecycle import NodeState
-
     for state in states:
         checks.known("state", state, tuple(NodeState))
 
@@ -91,8 +86,6 @@ def _all(client: "SyncClient", state: list[str], template: str | None) -> "list[
 @app.command()
 def show(node: NodeId) -> None:
     """Show a node: state, health, deadline, boot, events."""
-    from muster.cli import charts, output
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
@@ -132,16 +125,12 @@ def show(node: NodeId) -> None:
 
 
 def _last_seen(node: "Node") -> str:
-    from muster.cli import output
-
     if node.last_seen_at:
         return f"{output.age(node.last_seen_at)} ago"
     return "not kept any more" if node.state is NodeState.TERMINATED else "never"
 
 
 def _health(node: "Node") -> str:
-    from muster.cli import output
-
     if node.health is None:
         return ""
     why = f": {node.health_reason}" if node.health_reason else ""
@@ -152,8 +141,6 @@ def _health(node: "Node") -> str:
 @app.command()
 def diagnosis(node: NodeId) -> None:
     """Show why a node failed: the cause, the line that proves it, and the collected evidence."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
@@ -188,8 +175,6 @@ def hold(
     ] = None,
 ) -> None:
     """Keep a failed node for a look with `muster shell`. It ends when the time is over."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
@@ -204,8 +189,6 @@ def hold(
 @app.command()
 def terminate(node: NodeId) -> None:
     """Terminate a node, even if a run uses it."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from muster.cli import output, progress_views
 from muster.cli.durations import format_clock
-from muster.cli.exits import Detached, OutOfPatience
+from muster.cli.exits import Detached, OperationFailed, OutOfPatience
+from muster.domain.operation import Status
 
 if TYPE_CHECKING:
     from muster.cli.progress_views import View
     from muster.client import SyncClient
-    from muster.domain.operation import Status
     from muster.wire.operations import Operation, Progress
 
 
@@ -99,17 +100,13 @@ def finish_or_detach(
     wait: float | None,
     detach: bool,
     done: Callable[["Operation"], None],
-    good: "tuple[Status, ...] | None" = None,
+    good: tuple[Status, ...] | None = None,
 ) -> None:
     """Watch an operation to its end and print its outcome, or print its id if `detach`.
 
     Calls `done` for people, prints the record for programs. Raises OperationFailed unless the operation
     succeeded or ended as one of `good`.
     """
-    from muster.cli import output, progress_views
-    from muster.cli.exits import OperationFailed
-    from muster.domain.operation import Status
-
     if detach:
         if output.wants_json():
             output.print_json(operation)

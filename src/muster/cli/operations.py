@@ -4,8 +4,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli import options
+from muster.cli import exits, options, output, progress_views
+from muster.cli.command_output import commands_of_run, decided_by_commands, exit_code, print_failures
+from muster.cli.connection import find_operation, open_client
+from muster.cli.durations import format_taken
+from muster.cli.exits import OperationFailed
+from muster.cli.operation_watch import Patience, watch_hint
+from muster.cli.operation_watch import watch as watched
 from muster.cli.options import list_group, lists
+from muster.cli.progress_views import LOOKS, chip_name, time_left_text, where
+from muster.domain import checks
+from muster.domain.operation import ENDED, Kind, Status
 
 if TYPE_CHECKING:
     from muster.wire.operations import Operation
@@ -37,12 +46,7 @@ def listed(
     limit: Limit = 20,
 ) -> None:
     """List operations, newest first."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
-    from muster.cli.durations import format_taken
     from muster.client import calls
-    from muster.domain import checks
-    from muster.domain.operation import Kind, Status
 
     if kind is not None:
         checks.known("kind", kind, tuple(Kind))
@@ -86,11 +90,6 @@ def _step(operation: "Operation") -> str:
 @app.command()
 def show(target: Target) -> None:
     """Show an operation: its progress, or how it ended."""
-    from muster.cli import exits, output
-    from muster.cli.connection import find_operation, open_client
-    from muster.cli.durations import format_taken
-    from muster.cli.progress_views import LOOKS, chip_name, time_left_text, where
-
     with open_client() as client:
         found = find_operation(client, target)
     if output.wants_json():
@@ -116,8 +115,8 @@ def show(target: Target) -> None:
             ("run", found.run or ""),
             ("template", found.template or ""),
             ("started", f"{output.timestamp(found.started_at)} ({output.age(found.started_at)} ago)"),
-            ("format_taken" if found.ended else "so far", format_taken(found.elapsed_seconds)),
-            ("time_left_text", "" if found.ended else time_left_text(found.eta_seconds).removeprefix(" · ")),
+            ("took" if found.ended else "so far", format_taken(found.elapsed_seconds)),
+            ("left", "" if found.ended else time_left_text(found.eta_seconds).removeprefix(" · ")),
             ("deadline", deadline),
             ("nodes", nodes or "\n".join(member.node_id for member in found.members)),
         )
@@ -130,15 +129,6 @@ def watch(target: Target, *, wait: options.Wait = None) -> None:
 
     For a run, it is the worst exit code of its commands, as with `muster run`.
     """
-    from muster.cli import output, progress_views
-    from muster.cli.command_output import commands_of_run, decided_by_commands, exit_code, print_failures
-    from muster.cli.connection import find_operation, open_client
-    from muster.cli.durations import format_taken
-    from muster.cli.exits import OperationFailed
-    from muster.cli.operation_watch import Patience
-    from muster.cli.operation_watch import watch as watched
-    from muster.domain.operation import Kind
-
     with open_client() as client:
         found = find_operation(client, target)
         view = progress_views.choose_view(elapsed=found.elapsed_seconds, stream=True)
@@ -157,9 +147,6 @@ def watch(target: Target, *, wait: options.Wait = None) -> None:
 @app.command()
 def cancel(target: Target) -> None:
     """Stop an operation. If its nodes are handed over already, release it instead."""
-    from muster.cli import output
-    from muster.cli.connection import find_operation, open_client
-    from muster.cli.operation_watch import watch_hint
     from muster.client import calls
 
     with open_client() as client:
@@ -175,11 +162,7 @@ def cancel(target: Target) -> None:
 @app.command()
 def why(target: Target) -> None:
     """Show what an operation waits for, since when and until when; or why it ended."""
-    from muster.cli import exits, output
-    from muster.cli.connection import find_operation, open_client
-    from muster.cli.durations import format_taken
     from muster.client import calls
-    from muster.domain.operation import ENDED
 
     with open_client() as client:
         found = client.send(calls.why(find_operation(client, target).operation_id))

@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.options import Yes
+from muster.cli import output
+from muster.cli.connection import open_client
+from muster.cli.options import Yes, confirm
 
 if TYPE_CHECKING:
     from muster.wire.templates import Pauses
@@ -19,8 +21,6 @@ def pause(template: Template = None, *, yes: Yes = False) -> None:
 
     Asks before it pauses all.
     """
-    from muster.cli.connection import open_client
-    from muster.cli.options import confirm
     from muster.client import calls
 
     if template is None:
@@ -31,8 +31,6 @@ def pause(template: Template = None, *, yes: Yes = False) -> None:
 
 
 def print_pauses(pauses: "Pauses") -> None:
-    from muster.cli import output
-
     if output.wants_json():
         output.print_json(pauses)
         return
@@ -43,7 +41,6 @@ def print_pauses(pauses: "Pauses") -> None:
 
 def resume(template: Template = None) -> None:
     """End the pause of a template, or the pause of all. Templates paused by name stay paused."""
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:

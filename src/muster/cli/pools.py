@@ -1,12 +1,12 @@
 """`muster pools`: show each template's nodes against its cap and its warm minimum."""
 
+from muster.cli import output
+from muster.cli.connection import open_client
 from muster.domain.text import counted
 
 
 def pools() -> None:
     """Show each template's nodes against its cap and its warm minimum."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:

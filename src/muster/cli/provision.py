@@ -3,7 +3,11 @@
 from typing import TYPE_CHECKING
 
 from muster.cli import options
+from muster.cli.connection import open_client
+from muster.cli.durations import format_taken
+from muster.cli.operation_watch import finish_or_detach
 from muster.cli.options import with_options
+from muster.cli.output import say
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -25,8 +29,6 @@ def provision(
 
     Muster takes warm nodes first and creates the missing ones together. Ctrl-C leaves without stopping it.
     """
-    from muster.cli.connection import open_client
-    from muster.cli.operation_watch import finish_or_detach
     from muster.client import calls
 
     with open_client() as client:
@@ -35,9 +37,6 @@ def provision(
 
 
 def _ready(operation: "Operation") -> None:
-    from muster.cli.durations import format_taken
-    from muster.cli.output import say
-
     run, nodes = operation.run or "", len(operation.members)
     say(f"✔ {counted(nodes, 'node')} ready for {run} in {format_taken(operation.elapsed_seconds)}")
     for member in operation.members:

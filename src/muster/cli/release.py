@@ -5,6 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import options
+from muster.cli.connection import is_operation, open_client
+from muster.cli.durations import format_taken
+from muster.cli.exits import SeveralProvisions, UsageProblem
+from muster.cli.operation_watch import finish_or_detach
+from muster.cli.output import say
+from muster.domain.errors import Ambiguous
 
 if TYPE_CHECKING:
     from muster.wire.operations import Operation
@@ -21,11 +27,7 @@ def release(
     key: options.Key = None,
 ) -> None:
     """Give the nodes of a run back. A provision that isn't ready yet is cancelled."""
-    from muster.cli.connection import is_operation, open_client
-    from muster.cli.exits import SeveralProvisions, UsageProblem
-    from muster.cli.operation_watch import finish_or_detach
     from muster.client import calls
-    from muster.domain.errors import Ambiguous
 
     named = is_operation(target)
     if named and latest:
@@ -42,7 +44,4 @@ def release(
 
 
 def _returned(operation: "Operation") -> None:
-    from muster.cli.durations import format_taken
-    from muster.cli.output import say
-
     say(f"✔ {operation.message or 'the nodes are back'} ({format_taken(operation.elapsed_seconds)})")

@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli import options
+from muster.cli import command_output, options, output, progress_views
+from muster.cli import stdin as given
+from muster.cli.command_output import commands_of_run, decided_by_commands, exit_code, print_failures
+from muster.cli.connection import open_client
+from muster.cli.downloads import FetchedResults
+from muster.cli.durations import format_taken
+from muster.cli.exits import OperationFailed, UsageProblem
+from muster.cli.operation_watch import Patience, detachable, progress_of, watch_hint
 from muster.cli.options import with_options
 from muster.cli.output import Raw
 from muster.cli.stdin import Stdin
+from muster.cli.uploads import upload_tree
+from muster.domain.command import Execution
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
@@ -66,12 +75,7 @@ def run(
     """
     from dataclasses import replace
 
-    from muster.cli import stdin as given
-    from muster.cli.connection import open_client
-    from muster.cli.exits import UsageProblem
-    from muster.cli.uploads import upload_tree
     from muster.client import calls
-    from muster.domain.command import Execution
 
     if all_files and sync is None:
         raise UsageProblem("cannot use --all-files without --sync: name a directory with --sync")
@@ -92,9 +96,6 @@ def run(
 
 
 def _left(operation: "Operation") -> None:
-    from muster.cli import output
-    from muster.cli.operation_watch import watch_hint
-
     if output.wants_json():
         output.print_json(operation)
         return
@@ -106,11 +107,6 @@ def _left(operation: "Operation") -> None:
 def _watched(
     client: "SyncClient", operation: "Operation", *, wait: float | None, results: Path | None
 ) -> None:
-    from muster.cli import command_output, output, progress_views
-    from muster.cli.command_output import commands_of_run, decided_by_commands, exit_code, print_failures
-    from muster.cli.downloads import FetchedResults
-    from muster.cli.exits import OperationFailed
-    from muster.cli.operation_watch import Patience, detachable, progress_of
     from muster.client import calls
 
     name, patience, outputs = operation.operation_id, Patience(wait), None
@@ -152,9 +148,6 @@ def _watched(
 
 def _started(client: "SyncClient", feed: "Iterator[Progress]", operation: "Operation") -> "list[Command]":
     """Show the provisioning until its commands are there to be followed; then their output is shown."""
-    from muster.cli import progress_views
-    from muster.cli.command_output import commands_of_run
-
     commands: list[Command] = []
     with progress_views.choose_view(elapsed=operation.elapsed_seconds, file=sys.stderr) as view:
         for progress in feed:
@@ -168,9 +161,6 @@ def _started(client: "SyncClient", feed: "Iterator[Progress]", operation: "Opera
 
 
 def _summed_up(operation: "Operation", commands: "Sequence[Command]", *, short: bool) -> None:
-    from muster.cli import output
-    from muster.cli.durations import format_taken
-
     good = sum(1 for command in commands if command.exit_status == 0)
     sign = "✖" if short or good < len(commands) else "✔"
     lacking = ", but results are missing" if short else ""

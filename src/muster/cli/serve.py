@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli import output
+from muster.cli.exits import UsageProblem
 from muster.cli.options import find_settings_file
 
 if TYPE_CHECKING:
@@ -82,7 +84,6 @@ def _serve(config: "Config", *, new_admin: bool, new_installation: bool) -> None
 
     from muster.api.logs import configure
     from muster.api.server import CannotListen
-    from muster.cli.exits import UsageProblem
     from muster.config.data_directory import DirectoryInUse, DirectoryUnusable
     from muster.installation_guard import InstallationLost
     from muster.serve import serve as served
@@ -103,7 +104,6 @@ def _serve(config: "Config", *, new_admin: bool, new_installation: bool) -> None
 
 def _told(serving: "Serving", config: "Config") -> None:
     import muster
-    from muster.cli import output
 
     data = serving.data.path
     if output.wants_json():

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from muster.cli.options import SettingsFile, Yes
+from muster.cli import output
+from muster.cli.exits import UsageProblem
+from muster.cli.options import SettingsFile, Yes, confirm, find_settings_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,8 +49,6 @@ class Place:
 
     def systemctl(self, *words: str) -> None:
         """Raises UsageProblem with what systemctl said."""
-        from muster.cli.exits import UsageProblem
-
         if not self.live:
             return
         own = ["--user"] if self.user else []
@@ -82,9 +82,6 @@ def install(
     yes: Yes = False,
 ) -> None:
     """Install the unit, enable it and start it. Nodes keep running when the service stops or restarts."""
-    from muster.cli import output
-    from muster.cli.options import confirm, find_settings_file
-
     place = _place(user=user, root=root)
     settings, program = _existing(find_settings_file(file)), _program()
     if place.live:
@@ -113,9 +110,6 @@ def install(
 @app.command()
 def uninstall(*, user: User = False, root: Root = Path("/"), yes: Yes = False) -> None:
     """Stop the service and remove its unit. Data and nodes stay: `muster down` ends the nodes."""
-    from muster.cli import output
-    from muster.cli.options import confirm
-
     place = _place(user=user, root=root)
     there = place.unit.exists()
     if there:
@@ -139,9 +133,6 @@ def uninstall(*, user: User = False, root: Root = Path("/"), yes: Yes = False) -
 @app.command()
 def show(*, file: SettingsFile = None, user: User = False) -> None:
     """Print the unit, and change nothing."""
-    from muster.cli import output
-    from muster.cli.options import find_settings_file
-
     own = user or os.geteuid() != 0
     text = unit_text(_program(), settings=_existing(find_settings_file(file)), user=own)
     if output.wants_json():
@@ -222,8 +213,6 @@ def _place(*, user: bool, root: Path) -> Place:
 
 def _existing(settings: Path | None) -> Path | None:
     """Return the settings file. Raises UsageProblem if it is not there: such a service would never start."""
-    from muster.cli.exits import UsageProblem
-
     if settings is not None and not settings.is_file():
         raise UsageProblem(f"cannot use {settings}: there is no such file; write one with `muster init`")
     return settings
@@ -231,8 +220,6 @@ def _existing(settings: Path | None) -> Path | None:
 
 def _expect_systemd() -> None:
     """Raises UsageProblem where systemd does not run, before anything is changed."""
-    from muster.cli.exits import UsageProblem
-
     if shutil.which("systemctl") is None or not BOOTED.is_dir():
         raise UsageProblem(
             "cannot install a service: systemd does not run this machine;"
@@ -245,8 +232,6 @@ def _expect_reach(program: "Sequence[str]", settings: Path | None) -> None:
 
     Both are tried as that user, so that groups, links, access lists and the interpreter count as they will.
     """
-    from muster.cli.exits import UsageProblem
-
     advice = (
         "keep settings in /etc/muster and install muster for all users (`pipx install --global`),"
         " or install a service of your own with --user"
@@ -302,8 +287,6 @@ def _program() -> "Sequence[str]":
 
 def _make_account() -> None:
     """Make the system's user that the service runs as, if it is missing."""
-    from muster.cli.exits import UsageProblem
-
     if _known(pwd.getpwnam) is not None:
         return
     group = ["--user-group"] if _known(grp.getgrnam) is None else ["--gid", ACCOUNT]

@@ -5,6 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli import output, raw_terminal
+from muster.cli.connection import is_node, is_operation, open_client
+from muster.cli.shell_session import Session
+from muster.domain.command import Execution, Variable
+from muster.domain.terminal import Window
+
 if TYPE_CHECKING:
     from muster.client import SyncClient
     from muster.wire.commands import Command
@@ -27,9 +33,6 @@ def shell(
     At the start of a line, `~.` leaves and `~?` helps. Every other key goes to the node, Ctrl-C too.
     Without a terminal on standard input, the shell reads what is piped in. The exit code is the shell's.
     """
-    from muster.cli.connection import open_client
-    from muster.cli.shell_session import Session
-
     with open_client() as client:
         opened = _opened(client, target, command or [], index)
         code = Session(client, opened.id, opened.node_id).run()
@@ -38,11 +41,7 @@ def shell(
 
 def _opened(client: "SyncClient", target: str, argv: list[str], index: int) -> "Command":
     """Start the program on the node that is meant."""
-    from muster.cli import output, raw_terminal
-    from muster.cli.connection import is_node, is_operation
     from muster.client import calls
-    from muster.domain.command import Execution, Variable
-    from muster.domain.terminal import Window
 
     tty = os.isatty(raw_terminal.STDIN)
     rows, cols = raw_terminal.size() if tty else (0, 0)

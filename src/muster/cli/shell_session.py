@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from muster.cli import raw_terminal
 from muster.cli.output import print_notice
 from muster.cli.raw_terminal import STDIN, STDOUT, Escapes
-from muster.client import CannotReach, calls
+from muster.client import CannotReach, SyncClient, calls
 from muster.client.terminals import PIECE, Exchange, Frame, Heard
 from muster.domain.codes import Exit
 from muster.domain.errors import Gone, MusterError, StoreUnavailable
@@ -28,7 +28,6 @@ from muster.domain.text import harmless
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
-    from muster.client import SyncClient
 
 _QUIET = 2.0
 """Seconds without the node before the person is told."""
@@ -49,7 +48,7 @@ class Lost(Exception):
 class Link(threading.Thread):
     """The connection: makes it anew until the node gives the shell up, and tells what comes."""
 
-    def __init__(self, client: "SyncClient", command_id: str, wake: int) -> None:
+    def __init__(self, client: SyncClient, command_id: str, wake: int) -> None:
         super().__init__(daemon=True)
         self._client = client
         self._command_id = command_id
@@ -88,7 +87,7 @@ class Link(threading.Thread):
 
 
 class Session:
-    def __init__(self, client: "SyncClient", command_id: str, node_id: str) -> None:
+    def __init__(self, client: SyncClient, command_id: str, node_id: str) -> None:
         self._client = client
         self._command_id = command_id
         self._node_id = node_id

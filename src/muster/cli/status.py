@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli import output
+from muster.cli.connection import open_client
+from muster.cli.durations import format_taken
+from muster.cli.progress_views import LOOKS
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -21,8 +25,6 @@ def status(
     ] = False,
 ) -> None:
     """Show findings with next steps first; then what waits, what failed, and changes by people."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
@@ -54,9 +56,6 @@ def status(
 
 
 def _verdict(finding: "Finding") -> None:
-    from muster.cli import output
-    from muster.cli.progress_views import LOOKS
-
     sign, style = LOOKS[finding.tone]
     advice = f" {finding.advice}" if finding.advice else ""
     if output.is_terminal():
@@ -70,23 +69,17 @@ def _verdict(finding: "Finding") -> None:
 
 
 def _acknowledged(seen: "Overview") -> Iterator[str]:
-    from muster.cli import output
-
     for given in seen.acknowledged[:SHOWN]:
         yield f"{given.finding.text} ({given.finding.id}, by {given.by}, {output.age(given.at)} ago)"
 
 
 def _waiting(seen: "Overview") -> Iterator[str]:
-    from muster.cli import output
-
     for group in seen.waiting.reasons:
         age = output.age(group.oldest_since)
         yield f"{group.count} {group.text}, the oldest for {age}: {group.operation_ids[0]}"
 
 
 def _runs(seen: "Overview") -> Iterator[str]:
-    from muster.cli import output
-
     for run in seen.runs.items[:SHOWN]:
         unwell = f", {run.unwell} unwell" if run.unwell else ""
         ends = "" if run.deadline_at is None else f", {output.time_left(run.deadline_at)} left"
@@ -97,8 +90,6 @@ def _runs(seen: "Overview") -> Iterator[str]:
 
 
 def _held(seen: "Overview") -> Iterator[str]:
-    from muster.cli import output
-
     for node in seen.held.items[:SHOWN]:
         of = node.template if node.run is None else f"{node.template}, run {node.run}"
         by = f" by {node.by}" if node.by else ""
@@ -122,8 +113,6 @@ def _failed(seen: "Overview") -> Iterator[str]:
 
 
 def _group(group: "FailureGroup", lately: int) -> str:
-    from muster.cli import output
-
     of = "" if group.template is None else f" of {group.template}"
     revision = "" if group.revision is None else f" revision {group.revision}"
     example = group.example_node_id or group.example_operation_id or ""
@@ -134,8 +123,6 @@ def _group(group: "FailureGroup", lately: int) -> str:
 
 
 def _lingering(seen: "Overview") -> Iterator[str]:
-    from muster.cli import output
-
     for what, found in (
         ("resists its termination", seen.leftovers.stuck),
         ("orphan", seen.leftovers.orphans),
@@ -146,8 +133,6 @@ def _lingering(seen: "Overview") -> Iterator[str]:
 
 
 def _changed(seen: "Overview") -> Iterator[str]:
-    from muster.cli import output
-
     for change in seen.changes[:SHOWN]:
         who = f", by {change.who}" if change.who else ""
         yield f"{output.age(change.at):>4} ago  {change.text}{who}"
@@ -166,8 +151,6 @@ def _nodes(seen: "Overview") -> Iterator[str]:
 
 
 def _warmth(found: "Warm") -> str:
-    from muster.cli.durations import format_taken
-
     if found.rate is None or found.ready is None:
         return "no requests"
     ready = f"ready in {format_taken(found.ready.p50)} (p50), {format_taken(found.ready.p95)} (p95)"

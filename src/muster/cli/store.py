@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, TypeGuard
 
 import typer
 
-from muster.cli.options import Yes
+from muster.cli import output, store_aws
+from muster.cli.exits import UsageProblem
+from muster.cli.options import Yes, confirm
 
 if TYPE_CHECKING:
     from muster.stores.sql.tx import Report
@@ -93,8 +95,6 @@ def backup(
     data_dir: DataDir = None,
 ) -> None:
     """Copy SQLite's file, whole and consistent, while the server runs. (PostgreSQL: use pg_dump.)"""
-    from muster.cli import output
-    from muster.cli.exits import UsageProblem
     from muster.stores.sql import sqlite
 
     address, file = _named(None, data_dir)
@@ -127,9 +127,6 @@ def restore(
     yes: Yes = False,
 ) -> None:
     """Put a backup in the place of SQLite's file. The server must not run. The present file is kept."""
-    from muster.cli import output
-    from muster.cli.exits import UsageProblem
-    from muster.cli.options import confirm
     from muster.config import DataDirectory
     from muster.stores.sql import sqlite
 
@@ -175,9 +172,6 @@ def policy(
     account: Annotated[str, typer.Option(help="The AWS account's number. (default: any)")] = "*",
 ) -> None:
     """Print the IAM policy that a server needs for its store on DynamoDB, and nothing more."""
-    from muster.cli import store_aws
-    from muster.cli.exits import UsageProblem
-
     address, _ = _named(store, None)
     if not on_aws(address):
         raise UsageProblem(
@@ -201,8 +195,6 @@ def _named(store: str | None, data_dir: str | None) -> tuple[str | None, Path]:
 
 
 def _told(report: "Report") -> None:
-    from muster.cli import output
-
     old = report.version < report.latest
     problem = report.problem
     if report.version > report.latest:

@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from muster.cli import charts, output
+from muster.cli.connection import open_client
+from muster.cli.durations import format_rough
 from muster.cli.options import list_group, lists
-from muster.domain.template import CLUSTER
+from muster.domain.template import CLUSTER, RESOURCE_CLASSES
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -23,8 +26,6 @@ def listed(
     retired: Annotated[bool, typer.Option("--retired", help="Also retired templates.")] = False,
 ) -> None:
     """List the current revision of every template."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
@@ -63,8 +64,6 @@ def listed(
 @app.command()
 def retire(name: Annotated[str, typer.Argument(metavar="TEMPLATE")]) -> None:
     """Stop giving out nodes of a template until it is applied again. Runs continue."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
@@ -79,7 +78,6 @@ def retire(name: Annotated[str, typer.Argument(metavar="TEMPLATE")]) -> None:
 
 def _tables(found: "Template") -> "Iterator[tuple[str, str]]":
     """Return the template's integration tables that differ from the defaults."""
-    from muster.cli import output
     from muster.discovery import installed
 
     for table in installed().template_tables.values():
@@ -105,9 +103,6 @@ def _said(value: Any) -> str:
 @app.command()
 def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")]) -> None:
     """Show a template, and how long its boots take."""
-    from muster.cli import charts, output
-    from muster.cli.connection import open_client
-    from muster.cli.durations import format_rough
     from muster.client import calls
 
     with open_client() as client:
@@ -153,8 +148,6 @@ def _mark(found: "Template") -> str:
 
 
 def _class(found: "Template") -> str:
-    from muster.domain.template import RESOURCE_CLASSES
-
     own = {each.name: each for each in found.classes}
     size = own.get(found.resource_class) or RESOURCE_CLASSES[found.resource_class]
     return f"{size.name} ({counted(size.cpu, 'processor')}, {size.memory_mib} MiB)"

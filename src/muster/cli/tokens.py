@@ -5,8 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli import output
+from muster.cli.connection import open_client
 from muster.cli.durations import parse_duration
+from muster.cli.exits import UsageProblem
 from muster.cli.options import list_group, lists
+from muster.cli.output import time_left
+from muster.domain import checks
+from muster.domain.access import Role
 
 if TYPE_CHECKING:
     from muster.wire.tokens import Token
@@ -37,11 +43,7 @@ def create(
     ] = None,
 ) -> None:
     """Make a token. Its secret is shown once, now."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
-    from muster.domain import checks
-    from muster.domain.access import Role
 
     checks.known("role", role, tuple(Role))
     with open_client() as client:
@@ -64,8 +66,6 @@ def create(
 @lists(app)
 def listed() -> None:
     """List tokens, without their secrets."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
@@ -89,8 +89,6 @@ def listed() -> None:
 
 
 def _state(token: "Token") -> str:
-    from muster.cli.output import time_left
-
     if token.revoked_at is not None:
         return "revoked"
     if token.expires_at is None:
@@ -108,8 +106,6 @@ def revoke(
     ] = False,
 ) -> None:
     """Revoke a token, at once and for ever."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
@@ -124,9 +120,6 @@ def revoke(
 
 def _check_others(token: str, tokens: "Sequence[Token]") -> None:
     """Refuse to revoke the last admin token: it would lock out every admin."""
-    from muster.cli.exits import UsageProblem
-    from muster.domain.access import Role
-
     admins = [each.id for each in tokens if each.role is Role.ADMIN and _state(each).startswith("valid")]
     if admins == [token]:
         raise UsageProblem(

@@ -63,7 +63,7 @@ class AsyncClient:
                 if attempt == self._target.tries - 1 or not worth_repeating(error, call):
                     raise
             await self._sleep(pause(attempt))
-        raise AssertionError("unreachable_error")
+        raise AssertionError("unreachable")
 
     async def _once(self, call: Call[T]) -> bytes:
         with self._target.reaching():

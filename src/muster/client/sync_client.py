@@ -76,7 +76,7 @@ class SyncClient:
                 if attempt == self._target.tries - 1 or not worth_repeating(error, call):
                     raise
             self._sleep(pause(attempt))
-        raise AssertionError("unreachable_error")
+        raise AssertionError("unreachable")
 
     def items(self, call: Callable[[str | None], Call[Page[T]]]) -> Iterator[T]:
         """Yield the items of a list, page by page. `call` asks for the page that begins at a cursor."""

@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from muster.cli import output
+from muster.domain.errors import InvalidRequest
+from muster.domain.template import RESOURCE_CLASSES, TemplateSpec
+
 if TYPE_CHECKING:
     from muster.integrations.command.promises import Outcome, Trial
 
@@ -20,7 +24,6 @@ def root() -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of the protocol."""
-    from muster.cli import output
     from muster.integrations.command import protocol
 
     output.print_json(protocol.schema())
@@ -50,7 +53,6 @@ def check(
     """
     import asyncio
 
-    from muster.cli import output
     from muster.integrations.command.promises import Verdict
 
     outcomes = asyncio.run(_tried(_trial(executable, file, machines), dry=dry))
@@ -63,7 +65,6 @@ def check(
 
 
 async def _tried(trial: "Trial", *, dry: bool) -> "list[Outcome]":
-    from muster.cli import output
     from muster.integrations.command.promises import tried
 
     found = []
@@ -76,8 +77,6 @@ async def _tried(trial: "Trial", *, dry: bool) -> "list[Outcome]":
 
 
 def _trial(executable: Path, file: Path | None, machines: int) -> "Trial":
-    from muster.domain.errors import InvalidRequest
-    from muster.domain.template import RESOURCE_CLASSES, TemplateSpec
     from muster.integrations.command.promises import Trial
     from muster.integrations.command.tables import SETTINGS
 
@@ -98,7 +97,6 @@ def _read(file: Path | None) -> dict[str, Any]:
     import tomllib
 
     from muster.config.settings_file import nearest
-    from muster.domain.errors import InvalidRequest
     from muster.integrations.command.tables import SETTINGS
 
     if file is None:

@@ -4,7 +4,11 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import output
+from muster.cli.connection import open_client
 from muster.cli.options import SettingsFile, find_settings_file
+from muster.domain import checks
+from muster.domain.errors import MusterError
 
 WHO = ("server", "nodes")
 
@@ -26,9 +30,7 @@ def iam(
     import json
     import os
 
-    from muster.cli import output
     from muster.config import load
-    from muster.domain import checks
     from muster.integrations.ec2 import policies
 
     checks.known("who", who, WHO)
@@ -52,9 +54,7 @@ def iam(
 
 def _installation() -> str:
     """Return the server's installation, or none before its first run."""
-    from muster.cli.connection import open_client
     from muster.client import calls
-    from muster.domain.errors import MusterError
 
     try:
         with open_client() as client:

@@ -12,6 +12,14 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from muster.cli import command_output, output, progress_views
+from muster.cli.durations import format_taken
+from muster.cli.exits import OperationFailed
+from muster.cli.operation_watch import Patience, progress_of
+from muster.domain.command import Execution
+from muster.domain.operation import Status
+from muster.domain.requests import ProvisionRequest
+from muster.domain.template import TemplateSpec
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -77,7 +85,6 @@ def demo(
 
 
 def _perform(*, keep: bool) -> None:
-    from muster.cli import output
     from muster.integrations.process.demo_site import DemoFailed, Site
 
     _told("starting a server in a temporary directory")
@@ -118,7 +125,6 @@ def _isolation(site: "Site") -> str:
 
 def _shown(client: "SyncClient") -> Figures:
     from muster.client import calls
-    from muster.domain.template import TemplateSpec
 
     spec = TemplateSpec(name=TEMPLATE, provider="process", resource_class="small", boot_script=BOOT)
     client.send(calls.apply(spec))
@@ -137,9 +143,7 @@ def _shown(client: "SyncClient") -> Figures:
 
 
 def _provisioned(client: "SyncClient", run: str) -> "tuple[float, Operation]":
-    from muster.cli.durations import format_taken
     from muster.client import calls
-    from muster.domain.requests import ProvisionRequest
 
     request = ProvisionRequest(template=TEMPLATE, count=COUNT, run=run, timeout=TIMEOUT)
     started = time.perf_counter()
@@ -151,7 +155,6 @@ def _provisioned(client: "SyncClient", run: str) -> "tuple[float, Operation]":
 
 
 def _released(client: "SyncClient", operation: "Operation") -> None:
-    from muster.cli.durations import format_taken
     from muster.client import calls
 
     _told(f"\n$ muster release {operation.run}")
@@ -160,11 +163,7 @@ def _released(client: "SyncClient", operation: "Operation") -> None:
 
 
 def _followed(client: "SyncClient", operation: "Operation") -> "Operation":
-    from muster.cli import progress_views
-    from muster.cli.exits import OperationFailed
-    from muster.cli.operation_watch import Patience, progress_of
     from muster.client import calls
-    from muster.domain.operation import Status
 
     with progress_views.choose_view(elapsed=operation.elapsed_seconds) as view:
         for progress in progress_of(client, operation.operation_id, Patience(2 * TIMEOUT)):
@@ -176,10 +175,7 @@ def _followed(client: "SyncClient", operation: "Operation") -> "Operation":
 
 
 def _executed(client: "SyncClient", operation: "Operation") -> None:
-    from muster.cli import command_output, output
-    from muster.cli.operation_watch import Patience
     from muster.client import calls
-    from muster.domain.command import Execution
     from muster.integrations.process.demo_site import DemoFailed
 
     made = client.send(calls.execute(Execution(argv=tuple(COMMAND)), operation_id=operation.operation_id))
@@ -197,8 +193,6 @@ def _executed(client: "SyncClient", operation: "Operation") -> None:
 
 
 def _left_up(site: "Site", figures: Figures) -> None:
-    from muster.cli import output
-
     again = f"muster demo --stop {site.directory}"
     if output.wants_json():
         kept = {"url": site.url, "data_dir": str(site.directory), "stop": again}
@@ -212,8 +206,6 @@ def _left_up(site: "Site", figures: Figures) -> None:
 
 
 def _told(text: str) -> None:
-    from muster.cli import output
-
     if not output.wants_json():
         output.say(text)
 

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.options import Yes
+from muster.cli import output
+from muster.cli.exits import UsageProblem
+from muster.cli.options import Yes, confirm
+from muster.domain.text import counted
 
 if TYPE_CHECKING:
     from muster.config import DataDirectory
@@ -27,11 +30,7 @@ def down(
 
     Operations that have not ended are cancelled. While runs have nodes, it asks first.
     """
-    from muster.cli import output
-    from muster.cli.exits import UsageProblem
-    from muster.cli.options import confirm
     from muster.config import DataDirectory, default_data_directory, load
-    from muster.domain.text import counted
     from muster.integrations.process.local_server import NotEnded, ignore_interrupts
 
     if os.environ.get("MUSTER_SERVER"):
@@ -97,9 +96,7 @@ def _active(server: "LocalServer") -> int:
 
 def _end_by_server(server: "LocalServer") -> None:
     """Terminate all nodes through the server, paused meanwhile. The pause is lifted at the very end."""
-    from muster.cli import output
     from muster.client import calls
-    from muster.domain.text import counted
     from muster.integrations.process.local_server import NotEnded
 
     def told(left: int) -> None:
@@ -125,8 +122,6 @@ def _end_by_server(server: "LocalServer") -> None:
 
 
 def _told(*, served: bool, ended: int, words: str) -> None:
-    from muster.cli import output
-
     if output.wants_json():
         server = "ended" if served else "not running"
         output.print_json({"server": server, "nodes_ended": ended, "left": 0})

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster.cli.options import SettingsFile, Yes, find_settings_file, list_group, lists
+from muster.cli import output
+from muster.cli.connection import open_client
+from muster.cli.doctor import drawn
+from muster.cli.options import SettingsFile, Yes, confirm, find_settings_file, list_group, lists
+from muster.domain.errors import MusterError, Uncertain
 
 if TYPE_CHECKING:
     from muster.config import Config
@@ -29,8 +33,6 @@ Fingerprint = Annotated[
 @lists(app)
 def listed(*, file: SettingsFile = None) -> None:
     """List the hosts: whether they answer, and how many slots are taken."""
-    from muster.cli import output
-
     place = _Place(file)
     found = asyncio.run(_told(place.hosts(), list(place.inventory.hosts), "facts"))
     if output.wants_json():
@@ -65,8 +67,6 @@ def listed(*, file: SettingsFile = None) -> None:
 @app.command()
 def check(names: Names = None, *, file: SettingsFile = None) -> None:
     """Log in to hosts and say what is wrong with them. Fails if something is broken."""
-    from muster.cli import output
-    from muster.cli.doctor import drawn
     from muster.integration import Level
     from muster.integrations.ssh.doctor import looked, reachable_at
 
@@ -107,8 +107,6 @@ def trust(
 ) -> None:
     """Show the fingerprint of a host's key, and accept it. Compare it with the host's own first:
     `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` prints it there."""
-    from muster.cli import output
-    from muster.cli.options import confirm
     from muster.integrations.ssh import trust as keys
     from muster.integrations.ssh.command import Ssh
 
@@ -144,10 +142,8 @@ class _Place:
 
     def installation(self) -> str:
         """Whose nodes these are; a word that fits none before a server ran."""
-        from muster.cli.connection import open_client
         from muster.client import calls
         from muster.config import DataDirectory
-        from muster.domain.errors import MusterError
         from muster.integrations.ssh.doctor import NONE
 
         kept = DataDirectory(self.data).installation()
@@ -166,8 +162,6 @@ class _Place:
 
 
 def _drain(file: Path | None, names: list[str], *, on: bool) -> None:
-    from muster.cli import output
-
     place = _Place(file)
     for name in names:
         place.inventory.host(name)
@@ -191,7 +185,6 @@ async def _told(hosts: "Hosts", names: list[str], verb: str, **fields: Any) -> l
 
 
 async def _line(remote: "RemoteHost", verb: str, fields: dict[str, Any]) -> dict[str, Any]:
-    from muster.domain.errors import Uncertain
     from muster.integrations.ssh.session import Refused
 
     mine = remote.host.settings

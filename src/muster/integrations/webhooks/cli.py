@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli import output
+from muster.cli.connection import open_client
 from muster.cli.options import SettingsFile, find_settings_file, list_group, lists
+from muster.domain.errors import MusterError, NotFound
+from muster.domain.events import Entity, Event
+from muster.domain.ids import EventId
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -27,8 +32,6 @@ Ids = Annotated[
 @lists(app)
 def listed(*, file: SettingsFile = None) -> None:
     """List the webhooks: which events go where."""
-    from muster.cli import output
-
     webhooks = _webhooks(file)
     if output.wants_json():
         output.print_json({"items": [_plain(each) for each in webhooks]})
@@ -54,9 +57,6 @@ def listed(*, file: SettingsFile = None) -> None:
 @app.command("test")
 def send_test(name: Name, *, file: SettingsFile = None) -> None:
     """Send a test message to a webhook, and say how it was answered."""
-    from muster.cli import output
-    from muster.domain.errors import NotFound
-
     webhook = next((each for each in _webhooks(file) if each.name == name), None)
     if webhook is None:
         raise NotFound("webhook", name)
@@ -72,8 +72,6 @@ def undelivered(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only of this webhook.")] = None,
 ) -> None:
     """List the messages that no receiver took: those that wait, and those that were given up."""
-    from muster.cli import output
-    from muster.cli.connection import open_client
     from muster.client import calls
     from muster.wire.base import PAGE_MOST
 
@@ -98,8 +96,6 @@ def undelivered(
 
 
 def _row(message: "Undelivered") -> tuple[str, ...]:
-    from muster.cli import output
-
     waits = "given up" if message.due_at is None else f"again in {output.time_left(message.due_at)}"
     return (
         message.id,
@@ -115,7 +111,6 @@ def _row(message: "Undelivered") -> tuple[str, ...]:
 @app.command()
 def resend(name: Name, ids: Ids = None) -> None:
     """Send undelivered messages again now, also those that were given up."""
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
@@ -127,7 +122,6 @@ def resend(name: Name, ids: Ids = None) -> None:
 @app.command()
 def forget(name: Name, ids: Ids = None) -> None:
     """Forget messages that were given up."""
-    from muster.cli.connection import open_client
     from muster.client import calls
 
     with open_client() as client:
@@ -137,8 +131,6 @@ def forget(name: Name, ids: Ids = None) -> None:
 
 
 def _tell(messages: "Sequence[Undelivered]", words: str) -> None:
-    from muster.cli import output
-
     if output.wants_json():
         output.print_json({"items": messages})
     elif messages:
@@ -147,8 +139,6 @@ def _tell(messages: "Sequence[Undelivered]", words: str) -> None:
 
 def _check_found(messages: "Sequence[Undelivered]", ids: "Sequence[str]", what: str, webhook: str) -> None:
     """Raise NotFound for a message that was named and not found, or if nothing was found at all."""
-    from muster.domain.errors import NotFound
-
     found = {each.id for each in messages}
     missing = next((each for each in ids if each not in found), None if found else webhook)
     if missing is not None:
@@ -156,8 +146,6 @@ def _check_found(messages: "Sequence[Undelivered]", ids: "Sequence[str]", what: 
 
 
 async def _send(webhook: "Webhook") -> None:
-    from muster.domain.events import Entity, Event
-    from muster.domain.ids import EventId
     from muster.integrations.webhooks.messages import body_of
     from muster.integrations.webhooks.receiver import Receiver
     from muster.system import SystemClock, SystemIds
@@ -190,9 +178,7 @@ def _webhooks(file: Path | None) -> "Sequence[Webhook]":
 
 def _troubles() -> "Sequence[str]":
     """Return what the server says of messages that were not delivered; nothing if no server answers."""
-    from muster.cli.connection import open_client
     from muster.client import calls
-    from muster.domain.errors import MusterError
 
     try:
         with open_client() as client:
