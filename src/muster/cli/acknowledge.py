@@ -36,11 +36,6 @@ def acknowledge(
             findings = [each.id for each in seen.findings]
         for name in findings or ():
             seen = client.send(calls.unacknowledge(name) if undo else calls.acknowledge(name))
-    if output.wants_json():
-        output.print_json(seen)
-        return
     done = "told again" if undo else "acknowledged"
-    for name in findings or ():
-        output.say(f"✔ {name} is {done}")
-    if not findings:
-        output.say("✔ there is nothing to acknowledge" if not undo else "✔ nothing was acknowledged")
+    none = "nothing was acknowledged" if undo else "there is nothing to acknowledge"
+    output.show(seen, *([f"✔ {name} is {done}" for name in findings or ()] or [f"✔ {none}"]))

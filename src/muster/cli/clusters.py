@@ -41,33 +41,18 @@ def listed(*, state: State = None) -> None:
         checks.known("state", each, tuple(ClusterState))
     with open_client() as client:
         found = _all(client, state or [])
-    if output.wants_json():
-        output.print_json({"items": found})
-        return
-    columns = (
-        output.Column("CLUSTER", cut=True),
-        output.Column("STATE", style=output.state_style),
-        output.Column("TEMPLATE", cut=True),
-        output.Column("REGION"),
-        output.Column("GROUP", cut=True),
-        output.Column("NODES", right=True),
-        output.Column("VERSION"),
-        output.Column("AGE", right=True),
+    columns: output.Columns[Cluster] = (
+        output.Column("CLUSTER", lambda each: each.name, cut=True),
+        output.Column("STATE", lambda each: each.state, style=output.state_style),
+        output.Column("TEMPLATE", lambda each: each.template, cut=True),
+        output.Column("REGION", lambda each: each.region),
+        output.Column("GROUP", lambda each: each.group, cut=True),
+        output.Column("NODES", lambda each: each.nodes, right=True),
+        output.Column("VERSION", lambda each: each.kubernetes_version),
+        output.Column("AGE", lambda each: output.age(each.created_at), right=True),
     )
-    rows = [
-        (
-            each.name,
-            str(each.state),
-            each.template,
-            each.region,
-            each.group,
-            str(each.nodes),
-            each.kubernetes_version or "-",
-            output.age(each.created_at),
-        )
-        for each in found
-    ]
-    output.table(columns, rows, nothing="no clusters: `muster clusters create NAME -t TEMPLATE` makes one")
+    nothing = "no clusters: `muster clusters create NAME -t TEMPLATE` makes one"
+    output.show_table({"items": found}, found, columns, nothing=nothing)
 
 
 def _all(client: "SyncClient", state: list[str]) -> "list[Cluster]":
@@ -117,12 +102,10 @@ def show(name: Name) -> None:
 
     with open_client() as client:
         found = client.send(calls.cluster(name))
-    if output.wants_json():
-        output.print_json(found)
-        return
     spec = found.spec
     roles = "\n".join(f"{each.role} on {each.scope}" for each in spec.roles)
-    output.print_facts(
+    output.show_facts(
+        found,
         (
             ("cluster", f"{found.name} ({found.id})"),
             ("state", str(found.state)),
@@ -138,7 +121,7 @@ def show(name: Name) -> None:
             ("ready", output.timestamp(found.ready_at)),
             ("work", _work(found)),
             ("console", found.console_url),
-        )
+        ),
     )
 
 

@@ -35,29 +35,15 @@ def listed(*, run: OfRun = None, limit: Limit = 20) -> None:
             found = client.send(calls.commands(limit=limit)).items
         else:
             found = tuple(reversed(of_target(client, run)))[:limit]
-    if output.wants_json():
-        output.print_json({"items": found})
-        return
-    columns = (
-        output.Column("COMMAND"),
-        output.Column("STATE", style=output.state_style),
-        output.Column("RUN", cut=True),
-        output.Column("NODE"),
-        output.Column("AGE", right=True),
-        output.Column("ARGV", cut=True),
+    columns: output.Columns[Command] = (
+        output.Column("COMMAND", lambda each: each.id),
+        output.Column("STATE", _state, style=output.state_style),
+        output.Column("RUN", lambda each: each.run, cut=True),
+        output.Column("NODE", lambda each: each.node_id),
+        output.Column("AGE", lambda each: output.age(each.created_at), right=True),
+        output.Column("ARGV", _typed, cut=True),
     )
-    rows = [
-        (
-            each.id,
-            _state(each),
-            each.run,
-            each.node_id,
-            output.age(each.created_at),
-            _typed(each),
-        )
-        for each in found
-    ]
-    output.table(columns, rows, nothing="no commands yet")
+    output.show_table({"items": found}, found, columns, nothing="no commands yet")
 
 
 def of_target(client: "SyncClient", target: str) -> "list[Command]":
@@ -98,10 +84,8 @@ def show(target: Target) -> None:
 
     with open_client() as client:
         found = client.send(calls.command(target))
-    if output.wants_json():
-        output.print_json(found)
-        return
-    output.print_facts(
+    output.show_facts(
+        found,
         (
             ("command", found.id),
             ("state", describe_end(found) if found.ended else _state(found)),
@@ -113,7 +97,7 @@ def show(target: Target) -> None:
             ("started", output.timestamp(found.started_at)),
             ("ended", output.timestamp(found.ended_at)),
             ("output", f"cut: {found.kept / 2**20:.3g} MiB of it are kept" if found.kept else ""),
-        )
+        ),
     )
 
 
@@ -139,13 +123,11 @@ def cancel(
             for each in found
             if len(found) == 1 or not each.ended
         ]
-    if output.wants_json():
-        output.print_json({"items": asked})
-        return
-    for each in asked:
-        if each.ended:
-            output.say(f"✔ {each.id} had ended already ({_state(each)})")
-        else:
-            output.say(f"✔ {each.id} is asked to stop; see its end with `muster logs -f {each.id}`")
-    if not asked:
-        output.say(f"✔ nothing to stop: {counted(len(found), 'command')} of {target}, none still running")
+    lines = [
+        f"✔ {each.id} had ended already ({_state(each)})"
+        if each.ended
+        else f"✔ {each.id} is asked to stop; see its end with `muster logs -f {each.id}`"
+        for each in asked
+    ]
+    none = f"✔ nothing to stop: {counted(len(found), 'command')} of {target}, none still running"
+    output.show({"items": asked}, *(lines or (none,)))

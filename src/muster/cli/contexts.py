@@ -20,26 +20,19 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="As listed; `local` is
 @lists(app)
 def listed() -> None:
     """List contexts. The one in use has a star."""
-    from muster.config.contexts import LOCAL, ContextsFile
+    from muster.config.contexts import LOCAL, Context, ContextsFile
 
     contexts = ContextsFile(os.environ).read()
-    if output.wants_json():
-        items = [_plain(each, contexts) for each in contexts.every]
-        output.print_json({"current": contexts.current, "items": items})
-        return
-    columns = (
-        output.Column(" "),
-        output.Column("NAME"),
-        output.Column("SERVER", cut=True),
-        output.Column("AS", cut=True),
-        output.Column("LOGIN"),
+    document = {"current": contexts.current, "items": [_plain(each, contexts) for each in contexts.every]}
+    local = Context(name=LOCAL, url="this machine's own server")
+    columns: output.Columns[Context] = (
+        output.Column(" ", lambda each: "*" if each.name == contexts.current else ""),
+        output.Column("NAME", lambda each: each.name),
+        output.Column("SERVER", lambda each: each.url, cut=True),
+        output.Column("AS", lambda each: f"{each.person} ({each.role})" if each.person else "", cut=True),
+        output.Column("LOGIN", lambda each: "" if each is local else _state(each)),
     )
-    local = (_star(contexts, LOCAL), LOCAL, "this machine's own server", "", "")
-    rows = [
-        (_star(contexts, each.name), each.name, each.url, _person(each), _state(each))
-        for each in contexts.every
-    ]
-    output.table(columns, [local, *rows], nothing="")
+    output.show_table(document, [local, *contexts.every], columns, nothing="")
 
 
 @app.command()
@@ -49,10 +42,7 @@ def use(name: Name) -> None:
 
     with ContextsFile(os.environ).changing() as held:
         held[0] = held[0].chosen(name)
-    if output.wants_json():
-        output.print_json({"current": name})
-    else:
-        output.say(f"✔ context {name} is in use")
+    output.show({"current": name}, f"✔ context {name} is in use")
 
 
 @app.command()
@@ -70,11 +60,8 @@ def show(
         shown: dict[str, Any] = {"name": LOCAL, "server": found.url, "current": contexts.current == LOCAL}
     else:
         shown = _plain(contexts.find(wanted), contexts)
-    if output.wants_json():
-        output.print_json(shown)
-    else:
-        shown["current"] = "yes" if shown["current"] else "no"
-        output.print_facts([(key, str(value)) for key, value in shown.items() if value is not None])
+    facts = {**shown, "current": "yes" if shown["current"] else "no"}
+    output.show_facts(shown, [(key, str(value)) for key, value in facts.items() if value is not None])
 
 
 @app.command()
@@ -85,10 +72,8 @@ def remove(name: Name) -> None:
     with ContextsFile(os.environ).changing() as held:
         held[0] = held[0].without(name)
         current = held[0].current
-    if output.wants_json():
-        output.print_json({"removed": name, "current": current})
-    else:
-        output.say(f"✔ context {name} is removed; {current} is in use")
+    document = {"removed": name, "current": current}
+    output.show(document, f"✔ context {name} is removed; {current} is in use")
 
 
 def _plain(context: "Context", contexts: "Contexts") -> dict[str, Any]:
@@ -102,14 +87,6 @@ def _plain(context: "Context", contexts: "Contexts") -> dict[str, Any]:
         "expires_at": context.expires_at or None,
         "ca_file": context.ca_file or None,
     }
-
-
-def _star(contexts: "Contexts", name: str) -> str:
-    return "*" if contexts.current == name else ""
-
-
-def _person(context: "Context") -> str:
-    return f"{context.person} ({context.role})" if context.person else ""
 
 
 def _state(context: "Context") -> str:

@@ -53,8 +53,5 @@ def _remote(given: str, index: int) -> Remote | None:
 
 def _report(copied: Copied, source: str) -> None:
     name_left_out(copied.left_out, "it leads elsewhere, or is no file")
-    if output.wants_json():
-        output.print_json(copied)
-        return
     size = f"{counted(copied.files, 'file')}, {copied.bytes / 1024:.0f} KiB compressed"
-    output.say(f"✔ {source} → {copied.to} ({size}, {copied.node_id})")
+    output.show(copied, f"✔ {source} → {copied.to} ({size}, {copied.node_id})")

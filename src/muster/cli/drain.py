@@ -14,8 +14,5 @@ def drain(node: Annotated[str, typer.Argument(metavar="NODE", help="The node's i
 
     with open_client() as client:
         found = client.send(calls.drain(node))
-    if output.wants_json():
-        output.print_json(found)
-        return
     then = f": it ends once {found.run} gives it back" if found.run else ""
-    output.say(f"✔ {found.id} is {found.state} and drained{then}")
+    output.show(found, f"✔ {found.id} is {found.state} and drained{then}")

@@ -20,8 +20,6 @@ def extend(
 
     with open_client() as client:
         nodes = client.send(calls.extend(find_provision(client, target), by)).items
-    if output.wants_json():
-        output.print_json({"items": nodes})
-        return
     left = min((output.time_left(node.deadline_at) for node in nodes), default="-")
-    output.say(f"✔ {counted(len(nodes), 'node')} of {target}: {format_clock(by)} more, {left} left")
+    told = f"{counted(len(nodes), 'node')} of {target}: {format_clock(by)} more, {left} left"
+    output.show({"items": nodes}, f"✔ {told}")

@@ -226,7 +226,4 @@ def _give_rights(source: Path, copy: Path) -> None:
 
 
 def _told(file: Path, kept: Path | None, *, words: str) -> None:
-    if output.wants_json():
-        output.print_json({"file": str(file), "kept": str(kept) if kept else None, "message": words})
-    else:
-        output.say(words)
+    output.show({"file": str(file), "kept": str(kept) if kept else None, "message": words}, words)

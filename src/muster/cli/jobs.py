@@ -35,33 +35,20 @@ def listed(*, state: State = None, limit: Limit = 50) -> None:
     with open_client() as client:
         page = client.send(calls.jobs(state=state or (), limit=limit))
         figures = client.send(calls.job_summary())
-    if output.wants_json():
-        output.print_json({"items": page.items, "next": page.next, "summary": figures})
-        return
-    columns = (
-        output.Column("JOB"),
-        output.Column("STATE", style=output.state_style),
-        output.Column("REPOSITORY", cut=True),
-        output.Column("NAME", cut=True),
-        output.Column("TEMPLATE", cut=True),
-        output.Column("NODE OR CAUSE", cut=True),
-        output.Column("AGE", right=True),
+    columns: output.Columns[Job] = (
+        output.Column("JOB", lambda job: job.id),
+        output.Column("STATE", lambda job: job.state, style=output.state_style),
+        output.Column("REPOSITORY", lambda job: job.repository or None, cut=True),
+        output.Column("NAME", lambda job: job.name or None, cut=True),
+        output.Column("TEMPLATE", lambda job: job.template, cut=True),
+        output.Column("NODE OR CAUSE", lambda job: job.why or job.node_id or job.operation_id, cut=True),
+        output.Column("AGE", lambda job: output.age(job.queued_at or job.created_at), right=True),
     )
-    rows = [
-        (
-            job.id,
-            str(job.state),
-            job.repository or "-",
-            job.name or "-",
-            job.template or "-",
-            job.why or job.node_id or job.operation_id or "-",
-            output.age(job.queued_at or job.created_at),
-        )
-        for job in page.items
-    ]
-    output.table(columns, rows, nothing="no jobs wait or run")
-    for line in _summary(figures):
-        output.say(line)
+    document = {"items": page.items, "next": page.next, "summary": figures}
+    output.show_table(document, page.items, columns, nothing="no jobs wait or run")
+    if not output.wants_json():
+        for line in _summary(figures):
+            output.say(line)
 
 
 def _summary(figures: "JobSummary") -> Iterator[str]:
@@ -104,10 +91,7 @@ def show(name: Name) -> None:
 
     with open_client() as client:
         job = client.send(calls.job(name))
-    if output.wants_json():
-        output.print_json(job)
-        return
-    output.print_facts(_facts(job))
+    output.show_facts(job, _facts(job))
 
 
 def _facts(job: "Job") -> tuple[tuple[str, str], ...]:
@@ -149,11 +133,8 @@ def why(name: Name) -> None:
         sources = client.send(calls.job_summary()).sources if job.queue else ()
     own = (job.source, job.queue)
     source = next((each for each in sources if (each.source, each.queue) == own), None)
-    if output.wants_json():
-        output.print_json({"job": job, "provision": provision, "source": source})
-        return
-    for line in _reasons(job, provision, source):
-        output.say(line)
+    document = {"job": job, "provision": provision, "source": source}
+    output.show(document, *_reasons(job, provision, source))
 
 
 def _reasons(job: "Job", provision: "Why | None", source: "JobSource | None") -> Iterator[str]:

@@ -44,7 +44,5 @@ def logout(
     if problem:
         words = f"the login may still be valid at the server: {problem}; an admin can revoke it"
         output.print_notice("still_valid", words)
-    if output.wants_json():
-        output.print_json({"context": name, "server": found.url, "ended": ended})
-    else:
-        output.say(f"✔ logged out of {name} ({found.url})")
+    document = {"context": name, "server": found.url, "ended": ended}
+    output.show(document, f"✔ logged out of {name} ({found.url})")

@@ -30,12 +30,12 @@ def listed() -> None:
     for what, name, words in _HEAD.findall(text):
         told.setdefault(name, {"name": name})["help" if what == "HELP" else "kind"] = words
     found = sorted(told.values(), key=lambda each: each["name"])
-    if output.wants_json():
-        output.print_json({"items": found})
-        return
-    columns = (output.Column("METRIC"), output.Column("KIND"), output.Column("MEANING", cut=True))
-    rows = [(each["name"], each.get("kind", "-"), each.get("help", "-")) for each in found]
-    output.table(columns, rows, nothing="the server has no metrics")
+    columns: output.Columns[dict[str, str]] = (
+        output.Column("METRIC", lambda each: each["name"]),
+        output.Column("KIND", lambda each: each.get("kind")),
+        output.Column("MEANING", lambda each: each.get("help"), cut=True),
+    )
+    output.show_table({"items": found}, found, columns, nothing="the server has no metrics")
 
 
 @app.command()
@@ -43,10 +43,7 @@ def alerts(*, runbooks: Runbooks = "") -> None:
     """Print alert rules for Prometheus."""
     from muster.monitoring.alerts import ALERTS, render
 
-    if output.wants_json():
-        output.print_json({"items": ALERTS})
-    else:
-        output.say(render(runbooks).rstrip("\n"))
+    output.show({"items": ALERTS}, render(runbooks).rstrip("\n"))
 
 
 @app.command()

@@ -35,33 +35,18 @@ def listed(*, state: State = None, template: TemplateName = None) -> None:
     _check(state or [])
     with open_client() as client:
         nodes = _all(client, state or [], template)
-    if output.wants_json():
-        output.print_json({"items": nodes})
-        return
-    columns = (
-        output.Column("NODE"),
-        output.Column("STATE", style=output.state_style),
-        output.Column("HEALTH", style=output.state_style),
-        output.Column("TEMPLATE", cut=True),
-        output.Column("CLASS"),
-        output.Column("RUN", cut=True),
-        output.Column("AGE", right=True),
-        output.Column("SEEN", right=True),
+    columns: output.Columns[Node] = (
+        output.Column("NODE", lambda node: node.id),
+        output.Column("STATE", _state, style=output.state_style),
+        output.Column("HEALTH", lambda node: node.health, style=output.state_style),
+        output.Column("TEMPLATE", lambda node: node.template, cut=True),
+        output.Column("CLASS", lambda node: node.resource_class),
+        output.Column("RUN", lambda node: node.run, cut=True),
+        output.Column("AGE", lambda node: output.age(node.created_at), right=True),
+        output.Column("SEEN", lambda node: output.age(node.last_seen_at), right=True),
     )
-    rows = [
-        (
-            node.id,
-            _state(node),
-            str(node.health or "-"),
-            node.template,
-            node.resource_class,
-            node.run or "-",
-            output.age(node.created_at),
-            output.age(node.last_seen_at),
-        )
-        for node in nodes
-    ]
-    output.table(columns, rows, nothing="no nodes: `muster provision --count 3` makes some")
+    nothing = "no nodes: `muster provision --count 3` makes some"
+    output.show_table({"items": nodes}, nodes, columns, nothing=nothing)
 
 
 def _state(node: "Node") -> str:
@@ -91,15 +76,13 @@ def show(node: NodeId) -> None:
     with open_client() as client:
         found = client.send(calls.node(node))
         boot = client.send(calls.boot(node))
-    if output.wants_json():
-        output.print_json({**output.plain(found), "boot": output.plain(boot)})
-        return
     where = f"{found.template} (revision {found.revision}), {found.resource_class}, {found.usage_class}"
     drained = " (drain)" if found.drain else ""
     left = (
         f"{output.time_left(found.deadline_at)} left ({found.deadline_source})" if found.deadline_at else ""
     )
-    output.print_facts(
+    output.show_facts(
+        {**output.plain(found), "boot": output.plain(boot)},
         (
             ("node", found.id),
             ("state", f"{found.state}{drained}, for {output.age(found.entered_at)}"),
@@ -120,7 +103,7 @@ def show(node: NodeId) -> None:
             ("attached", output.timestamp(found.attached_at)),
             ("last seen", _last_seen(found)),
             ("timeline", "\n".join(charts.timeline(boot))),
-        )
+        ),
     )
 
 
@@ -145,11 +128,9 @@ def diagnosis(node: NodeId) -> None:
 
     with open_client() as client:
         found = client.send(calls.diagnosis(node))
-    if output.wants_json():
-        output.print_json(found)
-        return
     proof = found.evidence
-    output.print_facts(
+    output.show_facts(
+        found,
         (
             ("node", found.node_id),
             ("cause", found.cause),
@@ -158,9 +139,9 @@ def diagnosis(node: NodeId) -> None:
             ("advice", found.advice),
             ("reason", f"{found.reason}: {found.detail}" if found.detail else str(found.reason or "")),
             ("collected", f"{output.age(found.collected_at)} ago"),
-        )
+        ),
     )
-    for section in found.sections:
+    for section in () if output.wants_json() else found.sections:
         output.say(f"\n--- {section.name} ---")
         output.say(section.text or f"({section.missing})")
 
@@ -179,11 +160,8 @@ def hold(
 
     with open_client() as client:
         found = client.send(calls.hold(node, seconds or _HOLD))
-    if output.wants_json():
-        output.print_json(found)
-    else:
-        left = output.time_left(found.deadline_at)
-        output.say(f"✔ {found.id} is kept for {left}: `muster shell {found.id}`")
+    left = output.time_left(found.deadline_at)
+    output.show(found, f"✔ {found.id} is kept for {left}: `muster shell {found.id}`")
 
 
 @app.command()
@@ -193,7 +171,4 @@ def terminate(node: NodeId) -> None:
 
     with open_client() as client:
         found = client.send(calls.terminate(node))
-    if output.wants_json():
-        output.print_json(found)
-    else:
-        output.say(f"✔ {found.id} is {found.state}")
+    output.show(found, f"✔ {found.id} is {found.state}")

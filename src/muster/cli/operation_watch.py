@@ -108,11 +108,7 @@ def finish_or_detach(
     succeeded or ended as one of `good`.
     """
     if detach:
-        if output.wants_json():
-            output.print_json(operation)
-        else:
-            output.say(operation.operation_id)
-            output.say(f"  {watch_hint(operation.operation_id)}")
+        output.show(operation, operation.operation_id, f"  {watch_hint(operation.operation_id)}")
         return
     view = progress_views.choose_view(elapsed=operation.elapsed_seconds)
     ended = watch(client, operation, view, Patience(wait))

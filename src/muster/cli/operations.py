@@ -54,31 +54,16 @@ def listed(
         checks.known("status", each, tuple(Status))
     with open_client() as client:
         page = client.send(calls.operations(kind=kind, status=status or (), run=run, limit=limit))
-    if output.wants_json():
-        output.print_json(page)
-        return
-    columns = (
-        output.Column("OPERATION"),
-        output.Column("KIND"),
-        output.Column("STATUS", style=output.state_style),
-        output.Column("RUN", cut=True),
-        output.Column("STEP", cut=True),
-        output.Column("AGE", right=True),
-        output.Column("TOOK", right=True),
+    columns: output.Columns[Operation] = (
+        output.Column("OPERATION", lambda each: each.operation_id),
+        output.Column("KIND", lambda each: each.kind),
+        output.Column("STATUS", lambda each: each.status, style=output.state_style),
+        output.Column("RUN", lambda each: each.run, cut=True),
+        output.Column("STEP", _step, cut=True),
+        output.Column("AGE", lambda each: output.age(each.started_at), right=True),
+        output.Column("TOOK", lambda each: format_taken(each.elapsed_seconds), right=True),
     )
-    rows = [
-        (
-            each.operation_id,
-            str(each.kind),
-            str(each.status),
-            each.run or "-",
-            _step(each),
-            output.age(each.started_at),
-            format_taken(each.elapsed_seconds),
-        )
-        for each in page.items
-    ]
-    output.table(columns, rows, nothing="no operations yet")
+    output.show_table(page, page.items, columns, nothing="no operations yet")
 
 
 def _step(operation: "Operation") -> str:
@@ -92,16 +77,14 @@ def show(target: Target) -> None:
     """Show an operation: its progress, or how it ended."""
     with open_client() as client:
         found = find_operation(client, target)
-    if output.wants_json():
-        output.print_json(found)
-        return
     error = found.error
     deadline = "" if found.ended else f"in {output.time_left(found.deadline_at)} ({found.deadline_source})"
     nodes = "\n".join(
         f"{LOOKS[part.tone][0]} {chip_name(part, full=True)} {part.state} {part.detail}".rstrip()
         for part in found.parts
     )
-    output.print_facts(
+    output.show_facts(
+        found,
         (
             ("operation", found.operation_id),
             ("kind", str(found.kind)),
@@ -119,7 +102,7 @@ def show(target: Target) -> None:
             ("left", "" if found.ended else time_left_text(found.eta_seconds).removeprefix(" · ")),
             ("deadline", deadline),
             ("nodes", nodes or "\n".join(member.node_id for member in found.members)),
-        )
+        ),
     )
 
 
@@ -151,12 +134,8 @@ def cancel(target: Target) -> None:
 
     with open_client() as client:
         found = client.send(calls.cancel(find_operation(client, target).operation_id))
-    if output.wants_json():
-        output.print_json(found)
-    elif found.ended:
-        output.say(f"✔ {found.operation_id} is {found.status}")
-    else:
-        output.say(f"✔ {found.operation_id} is asked to stop; {watch_hint(found.operation_id)}")
+    asked = f"is asked to stop; {watch_hint(found.operation_id)}"
+    output.show(found, f"✔ {found.operation_id} {f'is {found.status}' if found.ended else asked}")
 
 
 @app.command()
@@ -167,12 +146,10 @@ def why(target: Target) -> None:
     with open_client() as client:
         found = client.send(calls.why(find_operation(client, target).operation_id))
         ended = client.send(calls.operation(found.operation_id)) if found.status in ENDED else None
-    if output.wants_json():
-        output.print_json(found)
-        return
     if ended is not None:
         examined = exits.diagnosis_lines(ended.error)
-        output.print_facts(
+        output.show_facts(
+            found,
             (
                 ("operation", f"{ended.operation_id} ({ended.kind})"),
                 ("status", str(ended.status)),
@@ -183,10 +160,11 @@ def why(target: Target) -> None:
                     "began",
                     f"{output.age(ended.started_at)} ago, and took {format_taken(ended.elapsed_seconds)}",
                 ),
-            )
+            ),
         )
         return
-    output.print_facts(
+    output.show_facts(
+        found,
         (
             ("operation", found.operation_id),
             ("status", str(found.status)),
@@ -194,5 +172,5 @@ def why(target: Target) -> None:
             ("since", f"{output.age(found.since)} ago"),
             ("place in queue", "" if found.position is None else str(found.position)),
             ("until", f"{output.timestamp(found.until)} ({output.time_left(found.until)})"),
-        )
+        ),
     )

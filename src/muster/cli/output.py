@@ -9,12 +9,12 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import Enum, StrEnum
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import typer
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from muster.domain.errors import MusterError
+
+T = TypeVar("T")
 
 
 class Form(StrEnum):
@@ -116,6 +118,15 @@ def print_json(value: object) -> None:
     say(json.dumps(plain(value), indent=2, ensure_ascii=False))
 
 
+def show(document: object, *lines: str) -> None:
+    """Print the result of a command: the document for programs, the lines for people."""
+    if wants_json():
+        print_json(document)
+        return
+    for line in lines:
+        say(line)
+
+
 def print_json_line(value: object) -> None:
     """Print one item of a stream of JSON."""
     say(json.dumps(plain(value), ensure_ascii=False))
@@ -149,8 +160,10 @@ CUT_LEAST = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(Generic[T]):
     name: str
+    of: Callable[[T], object] = str
+    """What an item has there. None is shown as `-`."""
     cut: bool = False
     """May be cut in a terminal that is too narrow; ids and states never are."""
     right: bool = False
@@ -159,10 +172,18 @@ class Column:
     style: Callable[[str], str] | None = None
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, nothing: str) -> None:
-    if not rows:
+Columns = Sequence[Column[T]]
+
+
+def show_table(document: object, items: Sequence[T], columns: Columns[T], *, nothing: str) -> None:
+    """Print the document for programs, or a row per item for people. `nothing`: what is said of no items."""
+    if wants_json():
+        print_json(document)
+        return
+    if not items:
         say(nothing)
         return
+    rows = [[_cell(column.of(item)) for column in columns] for item in items]
     listed: Sequence[Sequence[str]] = [[column.name for column in columns], *rows]
     if not is_terminal():
         widths = column_widths(columns, listed, None)
@@ -176,9 +197,13 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, nothing: 
         out.print(_drawn(columns, _cells(columns, row, widths), heading=number == 0), soft_wrap=True)
 
 
+def _cell(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
 def without_empty_columns(
-    columns: Sequence[Column], listed: Sequence[Sequence[str]], room: int
-) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
+    columns: Columns[Any], listed: Sequence[Sequence[str]], room: int
+) -> tuple[Columns[Any], Sequence[Sequence[str]]]:
     """Leave out columns that are all zero, if only then the table fits."""
     widths = column_widths(columns, listed, room)
     if sum(widths) + GAP * (len(widths) - 1) <= room:
@@ -211,7 +236,7 @@ def wrapped(text: str, room: int) -> list[str]:
     )
 
 
-def column_widths(columns: Sequence[Column], listed: Sequence[Sequence[str]], room: int | None) -> list[int]:
+def column_widths(columns: Columns[Any], listed: Sequence[Sequence[str]], room: int | None) -> list[int]:
     """Return the width of each column. If the table is too wide, cut the widest of the columns that may be
     cut."""
     widths = [max(len(row[number]) for row in listed) for number in range(len(columns))]
@@ -225,7 +250,7 @@ def column_widths(columns: Sequence[Column], listed: Sequence[Sequence[str]], ro
     return widths
 
 
-def _cells(columns: Sequence[Column], row: Sequence[str], widths: Sequence[int]) -> list[str]:
+def _cells(columns: Columns[Any], row: Sequence[str], widths: Sequence[int]) -> list[str]:
     cells = []
     for column, cell, width in zip(columns, row, widths, strict=True):
         kept = cell if len(cell) <= width else f"{cell[: width - 1]}…"
@@ -233,7 +258,7 @@ def _cells(columns: Sequence[Column], row: Sequence[str], widths: Sequence[int])
     return cells
 
 
-def _drawn(columns: Sequence[Column], cells: Sequence[str], *, heading: bool) -> "Text":
+def _drawn(columns: Columns[Any], cells: Sequence[str], *, heading: bool) -> "Text":
     from rich.text import Text
 
     drawn = Text()
@@ -243,8 +268,11 @@ def _drawn(columns: Sequence[Column], cells: Sequence[str], *, heading: bool) ->
     return drawn
 
 
-def print_facts(pairs: Sequence[tuple[str, str]]) -> None:
-    """Print names and values, one pair per line, without empty values."""
+def show_facts(document: object, pairs: Iterable[tuple[str, str]]) -> None:
+    """Print the document for programs, or a line per name and value for people. Leave out empty values."""
+    if wants_json():
+        print_json(document)
+        return
     shown = [(name, value) for name, value in pairs if value]
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:

@@ -31,12 +31,8 @@ def pause(template: Template = None, *, yes: Yes = False) -> None:
 
 
 def print_pauses(pauses: "Pauses") -> None:
-    if output.wants_json():
-        output.print_json(pauses)
-        return
-    held = ["everything"] if pauses.all else []
-    held += pauses.templates
-    output.say(f"✔ paused: {', '.join(held)}" if held else "✔ nothing is paused")
+    held = [*(["everything"] if pauses.all else []), *pauses.templates]
+    output.show(pauses, f"✔ paused: {', '.join(held)}" if held else "✔ nothing is paused")
 
 
 def resume(template: Template = None) -> None:

@@ -1,8 +1,14 @@
 """`muster pools`: show each template's nodes against its cap and its warm minimum."""
 
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
 from muster.cli import output
 from muster.cli.connection import open_client
 from muster.domain.text import counted
+
+if TYPE_CHECKING:
+    from muster.wire.nodes import Pool
 
 
 def pools() -> None:
@@ -11,35 +17,28 @@ def pools() -> None:
 
     with open_client() as client:
         found = client.send(calls.pools())
-    if output.wants_json():
-        output.print_json(found)
-        return
-    names = ("IDLE", "MIN", "RUN", "CLAIM", "BOOT", "RELEASE", "FAIL", "END", "USED", "MAX")
-    columns = (
-        output.Column("TEMPLATE", cut=True),
-        *(output.Column(name, right=True, spare=name not in ("IDLE", "USED", "MAX")) for name in names),
+    counts = (
+        ("IDLE", "idle"),
+        ("MIN", "min_idle"),
+        ("RUN", "running"),
+        ("CLAIM", "claimed"),
+        ("BOOT", "booting"),
+        ("RELEASE", "releasing"),
+        ("FAIL", "failed"),
+        ("END", "terminating"),
+        ("USED", "used"),
+        ("MAX", "max_nodes"),
     )
-    rows = [
-        (
-            f"{pool.template}{' (paused)' if pool.paused else ''}",
-            *map(
-                str,
-                (
-                    pool.idle,
-                    pool.min_idle,
-                    pool.running,
-                    pool.claimed,
-                    pool.booting,
-                    pool.releasing,
-                    pool.failed,
-                    pool.terminating,
-                    pool.used,
-                    pool.max_nodes,
-                ),
-            ),
-        )
-        for pool in found.items
+    columns: output.Columns[Pool] = [
+        output.Column(
+            "TEMPLATE", lambda pool: f"{pool.template}{' (paused)' if pool.paused else ''}", cut=True
+        ),
+        *(
+            output.Column(name, attrgetter(field), right=True, spare=name not in ("IDLE", "USED", "MAX"))
+            for name, field in counts
+        ),
     ]
-    output.table(columns, rows, nothing="no templates: apply some with `muster apply`")
-    paused = " · everything is paused: `muster resume`" if found.paused else ""
-    output.say(f"{found.used} of {counted(found.max_nodes, 'node')} in all{paused}")
+    output.show_table(found, found.items, columns, nothing="no templates: apply some with `muster apply`")
+    if not output.wants_json():
+        paused = " · everything is paused: `muster resume`" if found.paused else ""
+        output.say(f"{found.used} of {counted(found.max_nodes, 'node')} in all{paused}")

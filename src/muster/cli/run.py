@@ -96,12 +96,8 @@ def run(
 
 
 def _left(operation: "Operation") -> None:
-    if output.wants_json():
-        output.print_json(operation)
-        return
-    output.say(operation.operation_id)
-    output.say(f"  {watch_hint(operation.operation_id)}")
-    output.say(f"  see its output with `muster logs -f {operation.operation_id}`")
+    name = operation.operation_id
+    output.show(operation, name, f"  {watch_hint(name)}", f"  see its output with `muster logs -f {name}`")
 
 
 def _watched(

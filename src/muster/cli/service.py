@@ -98,13 +98,13 @@ def install(
     place.systemctl("daemon-reload")
     place.systemctl("enable", *(["--now"] if start else []), NAME)
     words = f"installed {place.unit}" + (" and started it" if start and place.live else "")
-    if output.wants_json():
-        output.print_json({"unit": str(place.unit), "started": start and place.live})
-        return
-    output.say(words)
     own = " --user" if place.user else ""
-    output.say(f"  look at it:   systemctl{own} status muster; journalctl{own} -u muster -f")
-    output.say("  remove it:    muster service uninstall" + (" --user" if place.user else ""))
+    output.show(
+        {"unit": str(place.unit), "started": start and place.live},
+        words,
+        f"  look at it:   systemctl{own} status muster; journalctl{own} -u muster -f",
+        f"  remove it:    muster service uninstall{own}",
+    )
 
 
 @app.command()
@@ -121,13 +121,11 @@ def uninstall(*, user: User = False, root: Root = Path("/"), yes: Yes = False) -
         if runs:
             place.systemctl("daemon-reload")
     words = f"removed {place.unit}" if there else f"nothing to remove: there is no {place.unit}"
-    if output.wants_json():
-        output.print_json({"unit": str(place.unit), "removed": there})
-        return
-    output.say(words)
-    if not place.user:
-        output.say(f"  what stays:   the user {ACCOUNT}, /var/lib/muster and /etc/muster")
-        output.say(f"  remove these: rm -r /var/lib/muster /etc/muster; userdel {ACCOUNT}")
+    stays = (
+        f"  what stays:   the user {ACCOUNT}, /var/lib/muster and /etc/muster",
+        f"  remove these: rm -r /var/lib/muster /etc/muster; userdel {ACCOUNT}",
+    )
+    output.show({"unit": str(place.unit), "removed": there}, words, *(() if place.user else stays))
 
 
 @app.command()
@@ -135,10 +133,7 @@ def show(*, file: SettingsFile = None, user: User = False) -> None:
     """Print the unit, and change nothing."""
     own = user or os.geteuid() != 0
     text = unit_text(_program(), settings=_existing(find_settings_file(file)), user=own)
-    if output.wants_json():
-        output.print_json({"unit": text})
-    else:
-        output.say(text.rstrip("\n"))
+    output.show({"unit": text}, text.rstrip("\n"))
 
 
 def unit_text(program: "Sequence[str]", *, settings: Path | None, user: bool) -> str:

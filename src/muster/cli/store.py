@@ -9,6 +9,7 @@ import typer
 from muster.cli import output, store_aws
 from muster.cli.exits import UsageProblem
 from muster.cli.options import Yes, confirm
+from muster.domain.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from muster.stores.sql.tx import Report
@@ -44,13 +45,9 @@ def check(*, store: Address = None, data_dir: DataDir = None) -> None:
 
     address, file = _named(store, data_dir)
     if on_aws(address):
-        from muster.cli import store_aws
-
         store_aws.check(address)
         return
     if address is None and not file.exists():
-        from muster.cli.exits import UsageProblem
-
         raise UsageProblem(f"cannot check {file}: there is no such file; `muster store create` makes one")
     _told(factory.look(address, file))
 
@@ -78,8 +75,6 @@ def create(
 
     address, file = _named(store, data_dir)
     if on_aws(address):
-        from muster.cli import store_aws
-
         store_aws.create(address, shards=shards)
         return
     if address is None:
@@ -107,10 +102,8 @@ def backup(
         raise UsageProblem(f"cannot write {to}: the file exists; name another file")
     sqlite.back_up(file, to)
     to.chmod(0o600)
-    if output.wants_json():
-        output.print_json({"file": str(to), "bytes": to.stat().st_size})
-    else:
-        output.say(f"copied {file} to {to} ({to.stat().st_size:,} bytes)")
+    size = to.stat().st_size
+    output.show({"file": str(to), "bytes": size}, f"copied {file} to {to} ({size:,} bytes)")
 
 
 @app.command()
@@ -158,11 +151,8 @@ def restore(
         if other:
             data.keep_installation(report.installation_id)
     words = f"restored {file} from {backup}" + (f"; the old file is {kept}" if kept else "")
-    if output.wants_json():
-        output.print_json({"file": str(file), "kept": str(kept) if kept else None})
-    else:
-        output.say(words)
-        output.say("  start the server: it ends nodes that the backup does not know")
+    document = {"file": str(file), "kept": str(kept) if kept else None}
+    output.show(document, words, "  start the server: it ends nodes that the backup does not know")
 
 
 @app.command()
@@ -212,6 +202,4 @@ def _told(report: "Report") -> None:
         if old:
             output.say("  the next server that starts, or `muster store create`, brings it up to date")
     if problem:
-        from muster.domain.errors import StoreUnavailable
-
         raise StoreUnavailable(f"cannot use the store at {report.where}: {problem}")

@@ -24,33 +24,31 @@ def create(address: str, *, shards: int | None) -> None:
     made = _with(
         location, lambda aws: dynamodb.create(aws, ids=SystemIds(), clock=SystemClock(), shards=shards)
     )
-    if output.wants_json():
-        where = {"table": location.table, "region": location.region}
-        output.print_json({**where, "made": made, "policy": json.loads(dynamodb.policy(location))})
-        return
-    for each in made:
-        output.say(f"made {each}")
-    output.say(f"the store {location.table} exists; a server needs exactly this policy:")
-    output.say(dynamodb.policy(location))
+    policy = dynamodb.policy(location)
+    output.show(
+        {**_where(location), "made": made, "policy": json.loads(policy)},
+        *(f"made {each}" for each in made),
+        f"the store {location.table} exists; a server needs exactly this policy:",
+        policy,
+    )
 
 
 def check(address: str) -> None:
     """Print what is wrong with the store; exit with 1 if something is."""
     location = Location.of(address)
     wrong = _with(location, lambda aws: dynamodb.check(aws, ids=SystemIds(), clock=SystemClock()))
-    if output.wants_json():
-        output.print_json({"table": location.table, "region": location.region, "wrong": wrong})
-    elif wrong:
-        for each in wrong:
-            output.say(f"wrong: {each}")
-    else:
-        output.say(f"the store {location.table} is as it should be")
+    lines = [f"wrong: {each}" for each in wrong] or [f"the store {location.table} is as it should be"]
+    output.show({**_where(location), "wrong": wrong}, *lines)
     if wrong:
         raise typer.Exit(FAILED)
 
 
 def print_policy(address: str, *, account: str) -> None:
     typer.echo(dynamodb.policy(Location.of(address), account=account))
+
+
+def _where(location: Location) -> dict[str, str]:
+    return {"table": location.table, "region": location.region}
 
 
 def _with(location: Location, work: Callable[[AwsClient], Awaitable[T]]) -> T:

@@ -30,35 +30,19 @@ def listed(
 
     with open_client() as client:
         found = [each for each in client.send(calls.templates()) if retired or not each.retired]
-    if output.wants_json():
-        output.print_json({"items": found})
-        return
-    columns = (
-        output.Column("TEMPLATE", cut=True),
-        output.Column("REV", right=True),
-        output.Column("PROVIDER"),
-        output.Column("CLASS"),
-        output.Column("RUNTIME"),
-        output.Column("REUSE"),
-        output.Column("MIN", right=True),
-        output.Column("MAX", right=True),
-        output.Column("PAUSED"),
+    columns: output.Columns[Template] = (
+        output.Column("TEMPLATE", lambda each: each.name, cut=True),
+        output.Column("REV", lambda each: each.revision, right=True),
+        output.Column("PROVIDER", lambda each: each.provider),
+        output.Column("CLASS", lambda each: each.resource_class),
+        output.Column("RUNTIME", lambda each: each.runtime),
+        output.Column("REUSE", lambda each: each.reuse),
+        output.Column("MIN", lambda each: each.min_idle, right=True),
+        output.Column("MAX", lambda each: each.max_nodes, right=True),
+        output.Column("PAUSED", lambda each: "retired" if each.retired else "yes" if each.paused else None),
     )
-    rows = [
-        (
-            each.name,
-            str(each.revision),
-            each.provider,
-            each.resource_class,
-            str(each.runtime),
-            str(each.reuse),
-            str(each.min_idle),
-            str(each.max_nodes),
-            "retired" if each.retired else "yes" if each.paused else "-",
-        )
-        for each in found
-    ]
-    output.table(columns, rows, nothing="no templates: apply some with `muster apply`")
+    nothing = "no templates: apply some with `muster apply`"
+    output.show_table({"items": found}, found, columns, nothing=nothing)
 
 
 @app.command()
@@ -68,12 +52,8 @@ def retire(name: Annotated[str, typer.Argument(metavar="TEMPLATE")]) -> None:
 
     with open_client() as client:
         found = client.send(calls.retire(name))
-    if output.wants_json():
-        output.print_json(found)
-        return
-    output.say(
-        f"✔ {found.name} is retired: its warm nodes end, its runs continue; `muster apply` restores it"
-    )
+    told = "its warm nodes end, its runs continue; `muster apply` restores it"
+    output.show(found, f"✔ {found.name} is retired: {told}")
 
 
 def _tables(found: "Template") -> "Iterator[tuple[str, str]]":
@@ -108,9 +88,7 @@ def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")]) -> None:
     with open_client() as client:
         found = client.send(calls.template(name))
         boots = client.send(calls.boots(name))
-    if output.wants_json():
-        output.print_json({**output.plain(found), "boots": output.plain(boots)})
-        return
+    document = {**output.plain(found), "boots": output.plain(boots)}
     own = (
         ("template", f"{found.name}, revision {found.revision}{_mark(found)}"),
         ("applied", f"{output.age(found.applied_at)} ago"),
@@ -118,9 +96,10 @@ def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")]) -> None:
         *_tables(found),
     )
     if getattr(found, CLUSTER, None) is not None:
-        output.print_facts((*own, ("ready within", format_rough(boots.deadline.seconds))))
+        output.show_facts(document, (*own, ("ready within", format_rough(boots.deadline.seconds))))
         return
-    output.print_facts(
+    output.show_facts(
+        document,
         (
             *own,
             ("class", _class(found)),
@@ -139,7 +118,7 @@ def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")]) -> None:
             ("idle timeout", format_rough(found.idle_timeout)),
             ("boots", "\n".join(line for kind in boots.kinds for line in charts.boots(kind))),
             ("boot script", found.boot_script.rstrip()),
-        )
+        ),
     )
 
 

@@ -48,19 +48,18 @@ def create(
     checks.known("role", role, tuple(Role))
     with open_client() as client:
         made = client.send(calls.make_token(name, Role(role), expires_in=expires_in, template=template))
-    if output.wants_json():
-        output.print_json(made)
-        return
-    output.print_facts(
+    output.show_facts(
+        made,
         (
             ("token", made.secret),
             ("id", made.id),
             ("role", str(made.role) if made.template is None else f"{made.role} ({made.template})"),
             ("expires", f"in {output.time_left(made.expires_at)}" if made.expires_at else "never"),
-        )
+        ),
     )
-    variable = "MUSTER_TOKEN" if made.template is None else "MUSTER_ENROL_TOKEN"
-    output.say(f"copy it now: it is not shown again. Use it as {variable}.")
+    if not output.wants_json():
+        variable = "MUSTER_TOKEN" if made.template is None else "MUSTER_ENROL_TOKEN"
+        output.say(f"copy it now: it is not shown again. Use it as {variable}.")
 
 
 @lists(app)
@@ -70,22 +69,16 @@ def listed() -> None:
 
     with open_client() as client:
         found = client.send(calls.tokens())
-    if output.wants_json():
-        output.print_json({"items": [{**output.plain(each), "secret": None} for each in found]})
-        return
-    columns = (
-        output.Column("ID"),
-        output.Column("NAME", cut=True),
-        output.Column("KIND"),
-        output.Column("ROLE"),
-        output.Column("AGE", right=True),
-        output.Column("STATE"),
+    columns: output.Columns[Token] = (
+        output.Column("ID", lambda each: each.id),
+        output.Column("NAME", lambda each: each.name, cut=True),
+        output.Column("KIND", lambda each: each.kind),
+        output.Column("ROLE", lambda each: each.role),
+        output.Column("AGE", lambda each: output.age(each.created_at), right=True),
+        output.Column("STATE", _state),
     )
-    rows = [
-        (each.id, each.name, str(each.kind), str(each.role), output.age(each.created_at), _state(each))
-        for each in found
-    ]
-    output.table(columns, rows, nothing="no tokens")
+    document = {"items": [{**output.plain(each), "secret": None} for each in found]}
+    output.show_table(document, found, columns, nothing="no tokens")
 
 
 def _state(token: "Token") -> str:
@@ -112,10 +105,7 @@ def revoke(
         if not last_admin:
             _check_others(token, client.send(calls.tokens()))
         found = client.send(calls.revoke_token(token))
-    if output.wants_json():
-        output.print_json({**output.plain(found), "secret": None})
-    else:
-        output.say(f"✔ {found.id} ({found.name}) is revoked")
+    output.show({**output.plain(found), "secret": None}, f"✔ {found.id} ({found.name}) is revoked")
 
 
 def _check_others(token: str, tokens: "Sequence[Token]") -> None:

@@ -35,33 +35,18 @@ def listed(*, file: SettingsFile = None) -> None:
     """List the hosts: whether they answer, and how many slots are taken."""
     place = _Place(file)
     found = asyncio.run(_told(place.hosts(), list(place.inventory.hosts), "facts"))
-    if output.wants_json():
-        output.print_json({"items": found})
-        return
-    columns = (
-        output.Column("HOST", cut=True),
-        output.Column("STATE"),
-        output.Column("NODES", right=True),
-        output.Column("SLOTS", right=True),
-        output.Column("CLASS"),
-        output.Column("LABELS", cut=True),
-        output.Column("ADDRESS", cut=True),
-        output.Column("WHY", cut=True),
+    columns: output.Columns[dict[str, Any]] = (
+        output.Column("HOST", lambda each: each["host"], cut=True),
+        output.Column("STATE", lambda each: each["state"]),
+        output.Column("NODES", lambda each: each["nodes"], right=True),
+        output.Column("SLOTS", lambda each: each["slots"], right=True),
+        output.Column("CLASS", lambda each: each["resource_class"] or "any"),
+        output.Column("LABELS", lambda each: " ".join(each["labels"]) or None, cut=True),
+        output.Column("ADDRESS", lambda each: each["address"], cut=True),
+        output.Column("WHY", lambda each: each["why"] or None, cut=True),
     )
-    rows = [
-        (
-            each["host"],
-            each["state"],
-            "-" if each["nodes"] is None else str(each["nodes"]),
-            str(each["slots"]),
-            each["resource_class"] or "any",
-            " ".join(each["labels"]) or "-",
-            each["address"],
-            each["why"] or "-",
-        )
-        for each in found
-    ]
-    output.table(columns, rows, nothing="no hosts: name them as [hosts.NAME] in muster.toml")
+    nothing = "no hosts: name them as [hosts.NAME] in muster.toml"
+    output.show_table({"items": found}, found, columns, nothing=nothing)
 
 
 @app.command()
@@ -122,11 +107,9 @@ def trust(
         changed = f" It showed {', '.join(map(str, before))} before." if before else ""
         confirm(f"{name} at {host.address} shows {key}.{changed}", yes=yes or fingerprint is not None)
         keys.trust(ssh.known_hosts, name, key)
-    if output.wants_json():
-        output.print_json({"host": name, "fingerprint": key.fingerprint, "known_hosts": str(ssh.known_hosts)})
-    else:
-        how = "was trusted already" if key in before else f"is trusted from now on ({ssh.known_hosts})"
-        output.say(f"{name}: {key} {how}")
+    how = "was trusted already" if key in before else f"is trusted from now on ({ssh.known_hosts})"
+    document = {"host": name, "fingerprint": key.fingerprint, "known_hosts": str(ssh.known_hosts)}
+    output.show(document, f"{name}: {key} {how}")
 
 
 class _Place:
@@ -166,12 +149,11 @@ def _drain(file: Path | None, names: list[str], *, on: bool) -> None:
     for name in names:
         place.inventory.host(name)
     found = asyncio.run(_told(place.hosts(), names, "drain", on=on))
-    if output.wants_json():
-        output.print_json({"items": found})
-    else:
-        for each in found:
-            more = f" ({each['why']})" if each["why"] else f", {each['nodes']} of {each['slots']} slots taken"
-            output.say(f"{each['host']}: {each['state']}{more}")
+    lines = []
+    for each in found:
+        more = f" ({each['why']})" if each["why"] else f", {each['nodes']} of {each['slots']} slots taken"
+        lines.append(f"{each['host']}: {each['state']}{more}")
+    output.show({"items": found}, *lines)
     if any(each["state"] == "away" for each in found):
         raise typer.Exit(1)
 

@@ -33,25 +33,20 @@ Ids = Annotated[
 def listed(*, file: SettingsFile = None) -> None:
     """List the webhooks: which events go where."""
     webhooks = _webhooks(file)
-    if output.wants_json():
-        output.print_json({"items": [_plain(each) for each in webhooks]})
-        return
-    names = ("NAME", "HOST", "FORM", "SIGNED", "EVENTS", "TEMPLATES")
-    rows = [
-        (
-            each.name,
-            each.host,
-            each.form.value,
-            "yes" if each.secret_file else "no",
-            " ".join(each.events),
-            " ".join(each.templates),
-        )
-        for each in webhooks
-    ]
-    columns = [output.Column(name, cut=True) for name in names]
-    output.table(columns, rows, nothing="no webhooks: name them as [webhooks.NAME] in muster.toml")
-    for line in _troubles():
-        output.say(line)
+    columns: output.Columns[Webhook] = (
+        output.Column("NAME", lambda each: each.name, cut=True),
+        output.Column("HOST", lambda each: each.host, cut=True),
+        output.Column("FORM", lambda each: each.form.value, cut=True),
+        output.Column("SIGNED", lambda each: "yes" if each.secret_file else "no", cut=True),
+        output.Column("EVENTS", lambda each: " ".join(each.events), cut=True),
+        output.Column("TEMPLATES", lambda each: " ".join(each.templates), cut=True),
+    )
+    document = {"items": [_plain(each) for each in webhooks]}
+    nothing = "no webhooks: name them as [webhooks.NAME] in muster.toml"
+    output.show_table(document, webhooks, columns, nothing=nothing)
+    if not output.wants_json():
+        for line in _troubles():
+            output.say(line)
 
 
 @app.command("test")
@@ -61,10 +56,8 @@ def send_test(name: Name, *, file: SettingsFile = None) -> None:
     if webhook is None:
         raise NotFound("webhook", name)
     asyncio.run(_send(webhook))
-    if output.wants_json():
-        output.print_json({"webhook": name, "host": webhook.host, "delivered": True})
-    else:
-        output.say(f"{webhook.host} took the test message of {name}")
+    document = {"webhook": name, "host": webhook.host, "delivered": True}
+    output.show(document, f"{webhook.host} took the test message of {name}")
 
 
 @app.command()
@@ -79,33 +72,24 @@ def undelivered(
         found = list(
             client.items(lambda cursor: calls.undelivered(webhook=name, cursor=cursor, limit=PAGE_MOST))
         )
-    if output.wants_json():
-        output.print_json({"items": found})
-        return
-    columns = (
-        output.Column("MESSAGE"),
-        output.Column("TYPE", cut=True),
-        output.Column("ABOUT"),
-        output.Column("STATE"),
-        output.Column("SINCE", right=True),
-        output.Column("TRIES", right=True),
-        output.Column("PROBLEM", cut=True),
+    columns: output.Columns[Undelivered] = (
+        output.Column("MESSAGE", lambda each: each.id),
+        output.Column("TYPE", lambda each: each.type, cut=True),
+        output.Column("ABOUT", lambda each: each.event.entity_id),
+        output.Column("STATE", _state),
+        output.Column("SINCE", lambda each: output.age(each.since), right=True),
+        output.Column("TRIES", lambda each: each.tries, right=True),
+        output.Column("PROBLEM", lambda each: each.problem, cut=True),
     )
     nothing = "every message was delivered" if name is None else f"nothing of {name} is undelivered"
-    output.table(columns, [_row(each) for each in found], nothing=nothing)
+    output.show_table({"items": found}, found, columns, nothing=nothing)
 
 
-def _row(message: "Undelivered") -> tuple[str, ...]:
-    waits = "given up" if message.due_at is None else f"again in {output.time_left(message.due_at)}"
-    return (
-        message.id,
-        message.type,
-        message.event.entity_id,
-        "due now" if waits == "again in over" else waits,
-        output.age(message.since),
-        str(message.tries),
-        message.problem,
-    )
+def _state(message: "Undelivered") -> str:
+    if message.due_at is None:
+        return "given up"
+    left = output.time_left(message.due_at)
+    return "due now" if left == "over" else f"again in {left}"
 
 
 @app.command()
@@ -131,10 +115,7 @@ def forget(name: Name, ids: Ids = None) -> None:
 
 
 def _tell(messages: "Sequence[Undelivered]", words: str) -> None:
-    if output.wants_json():
-        output.print_json({"items": messages})
-    elif messages:
-        output.say(words)
+    output.show({"items": messages}, *([words] if messages else []))
 
 
 def _check_found(messages: "Sequence[Undelivered]", ids: "Sequence[str]", what: str, webhook: str) -> None:
