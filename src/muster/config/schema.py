@@ -16,11 +16,10 @@ from muster.domain.template import (
     CPU_MOST,
     MEMORY_LEAST,
     MEMORY_MOST,
-    Reuse,
     TemplateSpec,
     UsageClass,
 )
-from muster.domain.terminal import Allowed, ShellRules
+from muster.domain.terminal import ShellRules
 
 PORT = 8420
 PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
@@ -130,30 +129,26 @@ def _urls(name: str, value: object) -> object:
 _MACHINES = values.whole(0, checks.MACHINES_MAX)
 SECTIONS: Mapping[str, Mapping[str, Check]] = {
     "installation": {"max_nodes": _MACHINES},
-    "server": {
-        "host": values.text,
-        "port": values.whole(0, 65535),
-        "public_url": _urls,
-        "data_dir": values.path,
-        "store": _store,
-        "store_connections": values.whole(2, 1000),
-        "store_cache_mib": values.whole(2, 65536),
-        "files_dir": values.path,
-        "log_format": values.one_of(LogFormat),
-        "log_level": values.known("debug", "info", "warning", "error"),
-    },
+    "server": values.of_fields(
+        ServerConfig,
+        {
+            "port": values.whole(0, 65535),
+            "public_url": _urls,
+            "store": _store,
+            "store_connections": values.whole(2, 1000),
+            "store_cache_mib": values.whole(2, 65536),
+            "log_level": values.known("debug", "info", "warning", "error"),
+        },
+    ),
     "limits": {
         **{each.name: values.seconds for each in fields(Limits) if not each.name.endswith("_runtimes")},
         "queued_per_owner": values.whole(1, checks.MACHINES_MAX),
         "beats_per_second": values.whole(1, checks.MACHINES_MAX),
     },
     "probes": {"allowed": _networks},
-    "shells": {
-        "allowed": values.one_of(Allowed),
-        "idle_timeout": values.seconds,
-        "per_node": values.whole(1, 100),
-        "per_server": values.whole(1, 10_000),
-    },
+    "shells": values.of_fields(
+        ShellRules, {"per_node": values.whole(1, 100), "per_server": values.whole(1, 10_000)}
+    ),
 }
 TEMPLATES = "templates"
 DEFAULT_PROVIDER = "process"
@@ -164,23 +159,18 @@ CLASS: Mapping[str, Check] = {
     "memory_mib": values.whole(MEMORY_LEAST, MEMORY_MOST),
 }
 """The table [classes.NAME]: what is left out stays as it is."""
-TEMPLATE: Mapping[str, Check] = {
-    "provider": values.identifier,
-    "resource_class": values.text,
-    "runtime": values.identifier,
-    "boot_script": values.script,
-    "usage": _usage,
-    "instance_types": _patterns,
-    "reuse": values.one_of(Reuse),
-    "max_nodes": _MACHINES,
-    "min_idle": values.whole(0, checks.COUNT_MAX),
-    "replacements": values.whole(0, checks.COUNT_MAX),
-    "provision_timeout": values.seconds,
-    "max_provision_timeout": values.seconds,
-    "stall_after": values.seconds,
-    "learn": checks.flag,
-    "attach_timeout": values.seconds,
-    "max_runtime": values.seconds,
-    "idle_timeout": values.seconds,
-    "rescue_window": values.duration(zero=True),
-}
+TEMPLATE: Mapping[str, Check] = values.of_fields(
+    TemplateSpec,
+    {
+        "provider": values.identifier,
+        "runtime": values.identifier,
+        "boot_script": values.script,
+        "usage": _usage,
+        "instance_types": _patterns,
+        "max_nodes": _MACHINES,
+        "min_idle": values.whole(0, checks.COUNT_MAX),
+        "replacements": values.whole(0, checks.COUNT_MAX),
+        "rescue_window": values.duration(zero=True),
+    },
+    *("name", "classes", "tables", "retired", "outfit"),
+)

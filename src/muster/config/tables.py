@@ -1,14 +1,15 @@
-"""Declare tables of the settings file: the value of a table, and a check of each key.
+"""Declare tables of the settings file: the value of a table, and checks of its keys.
 
 The reader of the file does the rest: it suggests the nearest name for an unknown key, and adds file and line
 to errors.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from muster.config import values
 from muster.config.settings_file import nearest
 from muster.config.values import Check
 from muster.domain.errors import InvalidRequest
@@ -25,10 +26,12 @@ def _fine(_value: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One table: `[ec2]`. Its value is `kind(**keys)`."""
+    """One table: `[ec2]`. Its value is `kind(**keys)`, and the fields of `kind` are its keys."""
 
     kind: Callable[..., Any]
-    keys: Mapping[str, Check]
+    keys: Mapping[str, Check] = field(default_factory=dict)
+    """Checks of keys whose type does not tell what is allowed: a number's bounds, a URL. Of all keys, if
+    `kind` is no dataclass."""
     environment: tuple[str, ...] = ()
     """Keys that the environment may set: `region` of [ec2] as MUSTER_EC2_REGION."""
     secret: tuple[str, ...] = ()
@@ -37,6 +40,8 @@ class Table:
     """Keys that are tables with free names. The check is for each of their values."""
     free: tuple[str, ...] = ()
     """Keys that are tables with any content, to any depth. `kind` checks it."""
+    fixed: tuple[str, ...] = ()
+    """Fields that are no settings."""
     private: tuple[str, ...] = ()
     """Keys that name files which jobs on this machine must not see."""
     named: bool = False
@@ -44,12 +49,22 @@ class Table:
     check: Callable[[Any], None] = _fine
     """How the keys go together. Raises InvalidRequest, naming one of them."""
 
+    def __post_init__(self) -> None:
+        if is_dataclass(self.kind):
+            left_out = (*self.fixed, *(("name",) if self.named else ()))
+            object.__setattr__(self, "keys", values.of_fields(self.kind, self.keys, *left_out))
+
     def variable(self, table: str, key: str) -> str:
         return f"MUSTER_{table}_{key}".upper()
 
 
 def _any(_spec: TemplateSpec, _value: Any) -> None:
     """Accept any combination of table and template."""
+
+
+def _as_it_is(_name: str, value: object) -> object:
+    """Accept a value that `read` checks together with the others."""
+    return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +76,9 @@ class TemplateTable(Generic[T]):
 
     name: str
     kind: type[T]
-    """A frozen dataclass that checks itself."""
-    keys: Mapping[str, Check]
+    """A frozen dataclass that checks itself. Its fields are the keys."""
+    keys: Mapping[str, Check] = field(default_factory=dict)
+    """Checks of keys whose type does not tell what is allowed."""
     provider: str = ""
     """The provider, or the family of providers, whose templates may have it."""
     runtime: str = ""
@@ -83,6 +99,10 @@ class TemplateTable(Generic[T]):
     """The same, for what stored templates may say and new ones may not."""
     example: Mapping[str, Plain] = field(default_factory=dict)
     """What the API's description shows, with every key."""
+
+    def __post_init__(self) -> None:
+        unread = {} if self.read is None else dict.fromkeys(field_names(self.kind), _as_it_is)
+        object.__setattr__(self, "keys", values.of_fields(self.kind, {**unread, **self.keys}))
 
     def of(self, spec: TemplateSpec) -> T:
         """Return what a template says in this table; the defaults, if it says nothing."""

@@ -3,13 +3,16 @@
 The core and every integration use them for their tables.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
+from muster.domain.serialization import field_names
 from muster.domain.text import seconds_of
 
 Check = Callable[[str, object], object]
@@ -80,6 +83,39 @@ def texts(name: str, value: object) -> object:
     if not isinstance(value, list):
         raise InvalidRequest(name, value, "must be a list of texts")
     return tuple(checks.text(name, each) for each in value)
+
+
+def of_fields(kind: type, given: Mapping[str, Check], *left_out: str) -> Mapping[str, Check]:
+    """Return the check of each field of a dataclass: as given, else as its type says."""
+    hints = get_type_hints(kind)
+    found = {}
+    for name in field_names(kind):
+        check = given.get(name) or _of_type(hints[name])
+        if name in left_out:
+            continue
+        if check is None:
+            raise TypeError(f"{kind.__name__}.{name} needs a check: its type does not tell what is allowed")
+        found[name] = check
+    return found
+
+
+def _of_type(kind: Any) -> Check | None:
+    """Return the check of a field of this type. None: the type does not tell what is allowed."""
+    kinds = [each for each in get_args(kind) if each is not NoneType]
+    if get_origin(kind) in (Union, UnionType) and len(kinds) == 1:
+        kind = kinds[0]
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return one_of(kind)
+    return _BY_TYPE.get(kind)
+
+
+_BY_TYPE: Mapping[Any, Check] = {
+    bool: checks.flag,
+    float: seconds,
+    str: text,
+    Path: path,
+    tuple[str, ...]: texts,
+}
 
 
 def read_secret(name: str, path: Path) -> str:

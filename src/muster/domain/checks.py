@@ -27,11 +27,16 @@ _PATTERN = re.compile(r"[a-z0-9*][a-z0-9.*-]*", re.ASCII)
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 
 
-def name(field: str, value: object) -> str:
-    rule = f"must be 1 to {NAME_MAX} lower-case letters, digits or inner hyphens"
-    if not isinstance(value, str) or len(value) > NAME_MAX or not _NAME.fullmatch(value):
+def matching(field: str, value: object, form: re.Pattern[str], rule: str, *, longest: int = 2048) -> str:
+    """Check a text against a regular expression. `rule` says in words what it asks for."""
+    if not isinstance(value, str) or len(value) > longest or not form.fullmatch(value):
         raise InvalidRequest(field, value, rule)
     return value
+
+
+def name(field: str, value: object) -> str:
+    rule = f"must be 1 to {NAME_MAX} lower-case letters, digits or inner hyphens"
+    return matching(field, value, _NAME, rule, longest=NAME_MAX)
 
 
 def cluster_name(field: str, value: object) -> str:
@@ -39,9 +44,7 @@ def cluster_name(field: str, value: object) -> str:
         f"must be 1 to {NAME_MAX} letters, digits, hyphens or underscores,"
         " and begin and end with a letter or digit"
     )
-    if not isinstance(value, str) or len(value) > NAME_MAX or not _CLUSTER_NAME.fullmatch(value):
-        raise InvalidRequest(field, value, rule)
-    return value
+    return matching(field, value, _CLUSTER_NAME, rule, longest=NAME_MAX)
 
 
 def text(field: str, value: object, *, longest: int = RUN_MAX) -> str:

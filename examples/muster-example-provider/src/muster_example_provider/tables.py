@@ -25,7 +25,7 @@ class ExampleSpec:
 
 SETTINGS = Table(
     kind=ExampleConfig,
-    keys={"capacity": values.whole(0, 1000), "directory": values.path},
+    keys={"capacity": values.whole(0, 1000)},
     environment=("capacity",),
 )
 TEMPLATE = TemplateTable(

@@ -97,7 +97,7 @@ class AksPool:
     def __post_init__(self) -> None:
         pool_name("name", self.name)
         checks.word("mode", self.mode, PoolMode)
-        _matching("vm_size", self.vm_size, _SIZE, vm_size.RULE, most=vm_size.SIZE_MAX)
+        checks.matching("vm_size", self.vm_size, _SIZE, vm_size.RULE, longest=vm_size.SIZE_MAX)
         checks.whole("count", self.count, least=1, most=POOL_NODES_MAX)
         _taints("taints", self.taints)
         _labels("labels", self.labels)
@@ -140,7 +140,9 @@ class AksSpec:
         group_name("resource_group", self.resource_group)
         region("region", self.region)
         if self.kubernetes_version is not None:
-            _matching("kubernetes_version", self.kubernetes_version, _VERSION, "must be like 1.33 or 1.33.2")
+            checks.matching(
+                "kubernetes_version", self.kubernetes_version, _VERSION, "must be like 1.33 or 1.33.2"
+            )
         if self.identity != SYSTEM_IDENTITY:
             _resource("identity", self.identity, _USER_IDENTITY, "a user-assigned identity, or be `system`")
         for flag in ("oidc", "workload_identity", "keep_failed"):
@@ -184,33 +186,29 @@ def group_name(field: str, value: object) -> str:
         f"must be 1 to {GROUP_NAME_MAX} letters, digits, underscores, hyphens, periods or parentheses,"
         " and not end with a period"
     )
-    return _matching(field, value, _GROUP_NAME, rule, most=GROUP_NAME_MAX)
+    return checks.matching(field, value, _GROUP_NAME, rule, longest=GROUP_NAME_MAX)
 
 
 def pool_name(field: str, value: object) -> str:
     rule = f"must be 1 to {POOL_NAME_MAX} lower-case letters or digits, and begin with a letter"
-    return _matching(field, value, _POOL_NAME, rule, most=POOL_NAME_MAX)
+    return checks.matching(field, value, _POOL_NAME, rule, longest=POOL_NAME_MAX)
 
 
 def subscription(field: str, value: object) -> str:
-    return _matching(
+    return checks.matching(
         field, value, _UUID, "must be a subscription's id, like 8d6f…-…: 32 hex digits and hyphens"
     )
 
 
 def region(field: str, value: object) -> str:
-    return _matching(field, value, _REGION, "must be a region's short name, like westeurope", most=40)
-
-
-def _matching(field: str, value: object, pattern: re.Pattern[str], rule: str, *, most: int = ID_MAX) -> str:
-    if not isinstance(value, str) or len(value) > most or not pattern.fullmatch(value):
-        raise InvalidRequest(field, value, rule)
-    return value
+    return checks.matching(
+        field, value, _REGION, "must be a region's short name, like westeurope", longest=40
+    )
 
 
 def _resource(field: str, value: object, pattern: re.Pattern[str], what: str) -> str:
     rule = f"must be the id of {what}, like /subscriptions/…/resourceGroups/…/providers/…"
-    return _matching(field, value, pattern, rule)
+    return checks.matching(field, value, pattern, rule, longest=ID_MAX)
 
 
 def _several(field: str, value: object, kind: type, *, least: int, most: int) -> None:
@@ -224,7 +222,7 @@ def _several(field: str, value: object, kind: type, *, least: int, most: int) ->
 def _taints(field: str, value: object) -> None:
     _several(field, value, str, least=0, most=LABELS_MAX)
     for each in value if isinstance(value, tuple) else ():
-        _matching(
+        checks.matching(
             field, each, _TAINT, "must each be like gpu=true:NoSchedule (or PreferNoSchedule, NoExecute)"
         )
 
@@ -232,8 +230,8 @@ def _taints(field: str, value: object) -> None:
 def _labels(field: str, value: object) -> None:
     rule = "must have names and values that Kubernetes takes as labels: 63 letters, digits, . _ or - at most"
     for name, text in _pairs(field, value, most=LABELS_MAX):
-        _matching(field, name, _LABEL_NAME, rule)
-        _matching(field, text, _LABEL_VALUE, rule)
+        checks.matching(field, name, _LABEL_NAME, rule)
+        checks.matching(field, text, _LABEL_VALUE, rule)
         if str(name).startswith(_RESERVED_LABELS):
             raise InvalidRequest(field, name, "must not begin like Kubernetes' and Azure's own labels")
 

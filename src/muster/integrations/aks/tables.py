@@ -1,7 +1,7 @@
 """The settings [aks], and the table [templates.NAME.cluster]."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -47,9 +47,9 @@ SETTINGS = Table(
     keys={
         "endpoint": _endpoint,
         "credential": values.known("auto", "environment", "managed-identity", "cli"),
-        "poll_every": values.seconds,
     },
     environment=("endpoint", "credential"),
+    fixed=("call_timeout",),
 )
 
 
@@ -115,15 +115,9 @@ def _sizes(_spec: TemplateSpec, cluster: AksSpec) -> None:
         vm_size.check(f"{CLUSTER}.pools[{number}].vm_size", pool.vm_size)
 
 
-def _as_it_is(_name: str, value: object) -> object:
-    """`read` checks all of it together."""
-    return value
-
-
 TEMPLATE = TemplateTable(
     name=CLUSTER,
     kind=AksSpec,
-    keys={each.name: _as_it_is for each in fields(AksSpec)},
     read=read,
     provider=AKS,
     needs=("subscription", "resource_group", "region", "pools"),

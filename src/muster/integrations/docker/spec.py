@@ -82,30 +82,27 @@ class DockerSpec:
         if image_of(self.image) is None:
             raise InvalidRequest("image", self.image, "must be an image like registry.example.com/ci/base:1")
         checks.word("pull", self.pull, Pull)
-        _matching("python", self.python, _PROGRAM, "must be a program's name or path")
+        checks.matching("python", self.python, _PROGRAM, "must be a program's name or path")
         if self.user != "":
-            _matching(
+            checks.matching(
                 "user", self.user, _USER, "must be numbers: a user like 1000, or user:group like 1000:1000"
             )
         checks.flag("read_only", self.read_only)
         rule = "must be a list of capabilities like NET_BIND_SERVICE, each once"
         for each in self.capabilities:
-            _matching("capabilities", each, _CAPABILITY, rule)
+            checks.matching("capabilities", each, _CAPABILITY, rule)
         if len(set(self.capabilities)) != len(self.capabilities):
             raise InvalidRequest("capabilities", self.capabilities, rule)
         checks.whole("pids", self.pids, least=PIDS_LEAST, most=PIDS_MOST)
         checks.whole("tmp_mib", self.tmp_mib, least=1, most=TMP_MOST)
         for field in ("network", "runtime"):
             if getattr(self, field) != "":
-                _matching(field, getattr(self, field), _WORD, f"must be the name of a {field} of the engine")
+                checks.matching(
+                    field, getattr(self, field), _WORD, f"must be the name of a {field} of the engine"
+                )
 
     @property
     def parts(self) -> Image:
         found = image_of(self.image)
         assert found is not None  # noqa: S101 — checked when it was made
         return found
-
-
-def _matching(field: str, value: object, form: re.Pattern[str], rule: str) -> None:
-    if not isinstance(value, str) or not form.fullmatch(value):
-        raise InvalidRequest(field, value, rule)

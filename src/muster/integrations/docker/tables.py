@@ -17,7 +17,6 @@ from muster.integrations.docker.spec import (
     PIDS_MOST,
     TMP_MOST,
     DockerSpec,
-    Pull,
 )
 
 SOCKET = "unix:///var/run/docker.sock"
@@ -51,10 +50,9 @@ class EngineConfig:
     """Seconds for which an ended container is kept for its console."""
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise InvalidRequest(
-                "name", self.name, "must be 1 to 32 lower-case letters, digits or inner hyphens"
-            )
+        checks.matching(
+            "name", self.name, _NAME, "must be 1 to 32 lower-case letters, digits or inner hyphens"
+        )
 
     @property
     def socket(self) -> str | None:
@@ -98,8 +96,7 @@ def _extra_hosts(name: str, value: object) -> object:
     if not isinstance(value, list):
         raise InvalidRequest(name, value, rule)
     for each in value:
-        if not isinstance(each, str) or not _EXTRA_HOST.fullmatch(each):
-            raise InvalidRequest(name, each, rule)
+        checks.matching(name, each, _EXTRA_HOST, rule)
     return tuple(value)
 
 
@@ -117,13 +114,8 @@ SETTINGS = Table(
     keys={
         "host": _host,
         "capacity": values.whole(0, 10_000),
-        "ca": values.path,
-        "cert": values.path,
-        "key": values.path,
-        "network": values.text,
         "server_url": _urls,
         "extra_hosts": _extra_hosts,
-        "registry_auth": values.path,
         "keep": values.duration(most=KEEP_MOST),
     },
     named=True,
@@ -134,16 +126,10 @@ TEMPLATE = TemplateTable(
     name=DOCKER,
     kind=DockerSpec,
     keys={
-        "image": values.text,
-        "pull": values.one_of(Pull),
-        "python": values.text,
         "user": values.text_or_number,
-        "read_only": checks.flag,
         "capabilities": values.strings,
         "pids": values.whole(PIDS_LEAST, PIDS_MOST),
         "tmp_mib": values.whole(1, TMP_MOST),
-        "network": values.text,
-        "runtime": values.text,
     },
     provider=DOCKER,
     needs=("image",),

@@ -49,7 +49,7 @@ class Ec2Spec:
     """How far the metadata service is reachable: 1 keeps containers away from it."""
 
     def __post_init__(self) -> None:
-        _matching("image", self.image, _IMAGE, "must be an image id like ami-0123456789abcdef0")
+        checks.matching("image", self.image, _IMAGE, "must be an image id like ami-0123456789abcdef0")
         _all("subnets", self.subnets, _SUBNET, "must be a list of subnet ids like subnet-0123456789abcdef0")
         if not self.subnets:
             raise InvalidRequest("subnets", self.subnets, "must name at least one, and one per zone")
@@ -57,7 +57,7 @@ class Ec2Spec:
         _all("security_groups", self.security_groups, _GROUP, rule)
         if self.instance_profile != "":
             rule = "must be the name or the ARN of an instance profile"
-            _matching("instance_profile", self.instance_profile, _PROFILE, rule)
+            checks.matching("instance_profile", self.instance_profile, _PROFILE, rule)
         checks.word("architecture", self.architecture, Architecture)
         if self.disk_gib is not None:
             checks.whole("disk_gib", self.disk_gib, least=1, most=DISK_MOST)
@@ -70,14 +70,9 @@ def _all(field: str, values: object, form: re.Pattern[str], rule: str) -> None:
     if not isinstance(values, tuple):
         raise InvalidRequest(field, values, rule)
     for value in values:
-        _matching(field, value, form, rule)
+        checks.matching(field, value, form, rule)
     if len(set(values)) != len(values):
         raise InvalidRequest(field, values, rule)
-
-
-def _matching(field: str, value: object, form: re.Pattern[str], rule: str) -> None:
-    if not isinstance(value, str) or not form.fullmatch(value):
-        raise InvalidRequest(field, value, rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +105,7 @@ def _pem(name: str, value: object) -> object:
 SETTINGS = Table(
     kind=Ec2Config,
     keys={
-        "region": values.text,
-        "account": values.text,
         "endpoint_url": values.url,
-        "visibility_window": values.seconds,
         "certificates": _pem,
     },
     environment=("region",),
@@ -123,11 +115,8 @@ TEMPLATE = TemplateTable(
     name="ec2",
     kind=Ec2Spec,
     keys={
-        "image": values.text,
         "subnets": values.strings,
         "security_groups": values.strings,
-        "instance_profile": values.text,
-        "architecture": values.one_of(Architecture),
         "disk_gib": values.whole(1, DISK_MOST),
         "price_protection": values.whole(1, PERCENT_MOST),
         "hop_limit": values.whole(1, HOPS_MOST),

@@ -64,8 +64,7 @@ def _hashes(name: str, value: object) -> object:
     rule = "must be a SHA-256 in hexadecimal, or a list of them"
     found = value if isinstance(value, list) else [value]
     for each in found:
-        if not isinstance(each, str) or not _SHA256.fullmatch(each):
-            raise InvalidRequest(name, value, rule)
+        checks.matching(name, each, _SHA256, rule)
     return tuple(str(each).lower() for each in found)
 
 
@@ -112,19 +111,13 @@ SETTINGS = Table(
         "url": values.url,
         "api_url": values.url,
         "token": _secret,
-        "token_file": values.path,
         "app_id": values.text_or_number,
-        "private_key_file": values.path,
-        "runner_path": values.text,
-        "runner_version": values.text,
         "runner_sha256": _hashes,
         "runner_url": _package_url,
         "runners_per_minute": values.whole(1, 100_000),
         "webhook_secret": _secret,
-        "webhook_secret_file": values.path,
         "repositories": _repositories,
         "issuer": values.url,
-        "audience": values.text,
     },
     secret=("token", "webhook_secret"),
     private=("token_file", "private_key_file", "webhook_secret_file"),
@@ -193,14 +186,8 @@ TEMPLATE = TemplateTable(
     name="runner",
     kind=RunnerSpec,
     keys={
-        "scope": values.text,
-        "group": values.text,
-        "labels": values.texts,
-        "ephemeral": checks.flag,
-        "scale_set": values.text,
         "max_runners": values.whole(0, checks.MACHINES_MAX),
         "min_idle": values.whole(0, checks.COUNT_MAX),
-        "sizes": values.texts,
         "rerun_interrupted": values.whole(0, RERUNS_MOST),
     },
     runtime="github",

@@ -76,21 +76,11 @@ SETTINGS = Table(
     keys={
         "capacity": values.whole(0, 10_000),
         "accelerator": values.known(*Accelerator),
-        "qemu": values.text,
-        "directory": values.path,
     },
 )
 TEMPLATE = TemplateTable(
     name=KVM,
     kind=KvmSpec,
-    keys={
-        "kernel": values.text,
-        "root": values.text,
-        "initrd": values.text,
-        "format": values.one_of(Format),
-        "cmdline": values.text,
-        "snapshot": checks.flag,
-    },
     provider=KVM,
     needs=("kernel", "root"),
 )

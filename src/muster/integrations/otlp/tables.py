@@ -38,8 +38,6 @@ SETTINGS = Table(
     kind=OtlpConfig,
     keys={
         "endpoint": values.url,
-        "headers_file": values.path,
-        "service_name": values.text,
         "sample": _share,
     },
     environment=("endpoint",),

@@ -52,14 +52,12 @@ SETTINGS = Table(
     keys={
         "capacity": values.whole(0, 10_000),
         "isolation": values.known("auto", "sandbox", "none"),
-        "directory": values.path,
     },
     environment=("capacity", "isolation", "directory"),
 )
 TEMPLATE = TemplateTable(
     name="process",
     kind=ProcessSpec,
-    keys={"isolation": values.one_of(Demand), "home": values.one_of(Home)},
     provider="process",
     always=True,
 )

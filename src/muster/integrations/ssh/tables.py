@@ -98,12 +98,7 @@ class HostConfig:
 
 
 def _matched(pattern: re.Pattern[str], rule: str) -> values.Check:
-    def check(name: str, value: object) -> object:
-        if not isinstance(value, str) or not pattern.fullmatch(value):
-            raise InvalidRequest(name, value, rule)
-        return value
-
-    return check
+    return lambda name, value: checks.matching(name, value, pattern, rule)
 
 
 def _members(name: str, value: object) -> object:
@@ -123,10 +118,6 @@ SETTINGS = Table(
     kind=SshConfig,
     keys={
         "user": _user,
-        "key": values.path,
-        "place": values.one_of(Place),
-        "known_hosts": values.path,
-        "config": values.path,
         "connect_timeout": values.duration(most=20.0),
     },
     environment=("user", "key", "known_hosts", "config"),
@@ -139,12 +130,10 @@ HOSTS = Table(
         "address": _address,
         "user": _user,
         "port": values.whole(1, PORTS),
-        "key": values.path,
         "jump": values.identifier,
         "slots": values.whole(0, SLOTS_MOST),
         "resource_class": values.known(*RESOURCE_CLASSES),
         "labels": labels,
-        "architecture": values.one_of(HostArchitecture),
         "python": _matched(_COMMAND, "must be a program like python3 or /usr/bin/python3.11"),
         "directory": _matched(_DIRECTORY, "must be a path that begins with / or ~, without blanks"),
         "limits": values.known(AUTO, RLIMITS),
@@ -155,6 +144,6 @@ HOSTS = Table(
 TEMPLATE = TemplateTable(
     name="ssh",
     kind=SshSpec,
-    keys={"labels": labels, "architecture": values.one_of(HostArchitecture)},
+    keys={"labels": labels},
     provider="ssh",
 )

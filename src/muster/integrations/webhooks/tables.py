@@ -89,9 +89,6 @@ SETTINGS = Table(
     kind=Webhook,
     keys={
         "url": checked,
-        "url_file": values.path,
-        "secret_file": values.path,
-        "form": values.one_of(Form),
         "events": _patterns,
         "templates": _patterns,
     },
