@@ -4,6 +4,7 @@ A session of the page is a token too: one that a browser keeps in a cookie, and 
 """
 
 import hashlib
+import hmac
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 from muster.domain import checks
-from muster.domain.errors import InvalidRequest
+from muster.domain.errors import Forbidden, InvalidRequest
 
 
 class Role(StrEnum):
@@ -53,6 +54,7 @@ class Settlement(StrEnum):
 ENDED_KEPT = 7 * 86400.0
 """Seconds for which an ended session or login is still listed."""
 _ELLIPSIS = "…"
+_PROOF_MOST = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,3 +179,19 @@ def _networks(address: str) -> tuple[str, str]:
 def hashed(secret: str) -> str:
     """Return the hash of a secret, for comparison. Secrets are long and random, so no salt is needed."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def read_proof(proof: str, provider: str) -> tuple[str, str]:
+    """Return machine and secret of a proof `provider:machine:secret`. Raises Forbidden for another form."""
+    found = proof.split(":") if len(proof) <= _PROOF_MOST else []
+    if len(found) != len(("provider", "machine", "secret")) or found[0] != provider:
+        form = f"{provider}:<machine>:<secret>"
+        raise Forbidden(f"cannot accept the proof: it is not of the form {form}")
+    return found[1], found[2]
+
+
+def check_secret(secret: str, sha256: str) -> None:
+    """Compare a machine's secret with the stored hash, in constant time. Raises Forbidden."""
+    shown = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+    if not hmac.compare_digest(shown, sha256):
+        raise Forbidden("cannot accept the proof: it doesn't show this machine's secret")

@@ -6,8 +6,6 @@ remembers only its own children, to reap them.
 """
 
 import asyncio
-import hashlib
-import hmac
 import logging
 import time
 from abc import ABC, abstractmethod
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from muster.agent.agent import wipe
+from muster.domain.access import check_secret, read_proof
 from muster.domain.errors import Forbidden, Uncertain
 from muster.domain.reasons import Reason
 from muster.ports.identity import Identity
@@ -174,9 +173,6 @@ class SlotProvider(ABC):
         return [slot for slot in found if slot is not None]
 
 
-_LONGEST = 512
-
-
 class SlotVerifier:
     """Implements muster.ports.identity.IdentityVerifier."""
 
@@ -188,18 +184,12 @@ class SlotVerifier:
         return await asyncio.to_thread(self._verify, proof)
 
     def _verify(self, proof: str) -> Identity:
-        parts = proof.split(":") if len(proof) <= _LONGEST else []
-        if len(parts) != len(("provider", "machine", "secret")) or parts[0] != self._provider:
-            form = f"{self._provider}:<machine>:<secret>"
-            raise Forbidden(f"cannot accept the proof: it is not of the form {form}")
-        _, machine_id, secret = parts
+        machine_id, secret = read_proof(proof, self._provider)
         slot = self._tree.slot(machine_id)
         record = None if slot is None or slot.gone else slot.record()
         if slot is None or record is None:
             raise Forbidden("cannot accept the proof: there is no such machine here")
-        shown = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
-        if not hmac.compare_digest(shown, record.secret_sha256):
-            raise Forbidden("cannot accept the proof: it doesn't show this machine's secret")
+        check_secret(secret, record.secret_sha256)
         if not slot.locked():
             raise Forbidden("cannot accept the proof: the machine has ended")
         return Identity(

@@ -11,6 +11,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
+from muster.domain.access import read_proof
 from muster.domain.errors import Forbidden, MusterError, NotYet, ProviderError
 from muster.integrations.command.machines import MachineMaker, origin_of
 from muster.integrations.command.provider import CommandProvider
@@ -19,7 +20,6 @@ from muster.ports.identity import Identity
 AGAIN = 5.0
 KEY_FILE = "command.key"
 KEY_LEAST = 32
-_LONGEST = 512
 
 
 class CommandVerifier:
@@ -31,12 +31,7 @@ class CommandVerifier:
         self._installation_id = installation_id
 
     async def verify(self, proof: str) -> Identity:
-        parts = proof.split(":") if len(proof) <= _LONGEST else []
-        if len(parts) != len(("provider", "name", "secret")):
-            raise Forbidden(
-                f"cannot accept the proof: it is not of the form {self._provider.name}:NAME:SECRET"
-            )
-        _, name, secret = parts
+        name, secret = read_proof(proof, self._provider.name)
         origin = origin_of(name)
         if origin is None or origin.installation_id != self._installation_id:
             raise Forbidden("cannot accept the proof: it is of no machine of this installation")

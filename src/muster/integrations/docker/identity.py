@@ -4,10 +4,9 @@ A proof is `docker:<machine id>:<secret>`. The container's label has only the se
 reader join. A container that doesn't run proves nothing.
 """
 
-import hashlib
-import hmac
 from collections.abc import Mapping
 
+from muster.domain.access import check_secret, read_proof
 from muster.domain.errors import Forbidden, NotYet
 from muster.integrations.docker import answers, names
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer, path_of
@@ -15,7 +14,6 @@ from muster.integrations.docker.spec import DOCKER
 from muster.ports.identity import Identity
 from muster.ports.provider import MachineState
 
-_LONGEST = 512
 AGAIN = 2.0
 
 
@@ -27,10 +25,7 @@ class DockerVerifier:
         self._installation_id = installation_id
 
     async def verify(self, proof: str) -> Identity:
-        parts = proof.split(":") if len(proof) <= _LONGEST else []
-        if len(parts) != len(("docker", "machine", "secret")) or parts[0] != DOCKER:
-            raise Forbidden("cannot accept the proof: it is not of the form docker:<machine>:<secret>")
-        _, machine_id, secret = parts
+        machine_id, secret = read_proof(proof, DOCKER)
         machine = names.parsed(machine_id)
         engine = None if machine is None else self._engines.get(machine.engine)
         if machine is None or engine is None:
@@ -50,9 +45,7 @@ class DockerVerifier:
         ours = labels.get(names.INSTALLATION) == self._installation_id
         if not ours or labels.get(names.MACHINE) != machine_id:
             raise Forbidden("cannot accept the proof: there is no such machine here")
-        shown = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
-        if not hmac.compare_digest(shown, labels.get(names.SECRET_HASH, "")):
-            raise Forbidden("cannot accept the proof: it doesn't show this machine's secret")
+        check_secret(secret, labels.get(names.SECRET_HASH, ""))
         state = found.get("State") if isinstance(found, Mapping) else None
         word = state.get("Status") if isinstance(state, Mapping) else None
         if answers.state_of(word) is not MachineState.RUNNING:

@@ -5,12 +5,11 @@ is no listing, and a verb that needs it is uncertain.
 """
 
 import asyncio
-import hashlib
-import hmac
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
+from muster.domain.access import check_secret, read_proof
 from muster.domain.errors import Forbidden, NotYet, Uncertain
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
@@ -170,7 +169,6 @@ async def _ask(remote: RemoteHost, verb: str, **fields: Any) -> Any:
         raise Uncertain(f"host {remote.name} can't {verb}: {error}") from error
 
 
-_LONGEST = 512
 RETRY = 2.0
 
 
@@ -181,19 +179,16 @@ class SshVerifier:
         self._provider = provider
 
     async def verify(self, proof: str) -> Identity:
-        parts = proof.split(":") if len(proof) <= _LONGEST else []
-        if len(parts) != len((NAME, "machine", "secret")) or parts[0] != NAME or not parted(parts[1]):
-            raise Forbidden("cannot accept the proof: it is not of the form ssh:<machine>:<secret>")
-        _, machine_id, secret = parts
+        machine_id, secret = read_proof(proof, NAME)
+        if not parted(machine_id):
+            raise Forbidden(f"cannot accept the proof: {machine_id!r} is no machine of an ssh host")
         try:
             found = await self._provider.secret_hash(machine_id)
         except Uncertain as error:
             raise NotYet(f"cannot check the proof of {machine_id}: {error}", RETRY) from error
         if found is None or found[0].state is MachineState.GONE:
             raise Forbidden("cannot accept the proof: there is no such machine")
-        shown = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
-        if not hmac.compare_digest(shown, found[1]):
-            raise Forbidden("cannot accept the proof: it doesn't show this machine's secret")
+        check_secret(secret, found[1])
         return Identity(
             provider=NAME,
             machine_id=machine_id,

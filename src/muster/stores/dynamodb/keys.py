@@ -4,6 +4,7 @@
 `told` is a local index, so that the events of one entity can be read consistently.
 """
 
+from collections.abc import Callable
 from zlib import crc32
 
 from muster.domain.ids import CommandId, LaunchId, NodeId, OperationId
@@ -38,28 +39,38 @@ LAST = "~"
 """Sorts after every name that follows the same prefix."""
 
 
+def _key(partition: str, sort: str) -> Callable[[str], Key]:
+    """Return the function that makes a key of one name: `{}` in the partition stands for the name."""
+    return lambda name: (partition.format(name), sort)
+
+
+node = _key("NODE#{}", "NODE")
+credentials = _key("NODE#{}", "CRED")
+bundle = _key("NODE#{}", "BUNDLE")
+node_token = _key("NTOKEN#{}", "NTOKEN")
+operation = _key("OP#{}", "OP")
+launch_token = _key("LTOKEN#{}", "LTOKEN")
+idempotency = _key("KEY#{}", "KEY")
+command = _key("CMD#{}", "CMD")
+output_size = _key("OUT#{}", "SIZE")
+failure = _key("FAILURE#{}", "FAILURE")
+"""Of the failure of a node or of an operation."""
+handover = _key("OP#{}", "HANDOVER")
+cluster = _key("CLUSTER#{}", "CLUSTER")
+cluster_token = _key("CLUSTER#{}", "TOKEN")
+worked_on = _key("OP#{}", "CLUSTER")
+"""Names the cluster that the operation works on."""
+job = _key("JOB#{}", "JOB")
+device_secret = _key("DEVICE#{}", "SECRET")
+secret = _key("SECRET#{}", "SECRET")
+
+
 def shard(name: str, shards: int) -> int:
     return crc32(name.encode()) % shards
 
 
-def node(node_id: str) -> Key:
-    return f"NODE#{node_id}", "NODE"
-
-
-def credentials(node_id: str) -> Key:
-    return f"NODE#{node_id}", "CRED"
-
-
-def bundle(node_id: str) -> Key:
-    return f"NODE#{node_id}", "BUNDLE"
-
-
 def mark(node_id: str, version: int) -> Key:
     return f"NODE#{node_id}", f"MARK#{version:010d}"
-
-
-def node_token(token_hash: str) -> Key:
-    return f"NTOKEN#{token_hash}", "NTOKEN"
 
 
 def machine(provider: str, machine_id: str) -> Key:
@@ -78,10 +89,6 @@ def boot(template: str, revision: int, instance_type: str, booted_at: str) -> Ke
     return f"BOOT#{template}#{revision}", f"{instance_type}#{booted_at}"
 
 
-def operation(operation_id: str) -> Key:
-    return f"OP#{operation_id}", "OP"
-
-
 def held(operation_id: OperationId, node_id: NodeId) -> Key:
     """Return the key of the item that says that the node is bound to the operation."""
     return f"OP#{operation_id}", f"NODE#{node_id}"
@@ -92,14 +99,6 @@ def launch(launch_id: LaunchId) -> Key:
     return f"OP#{launch_id.rpartition('.')[0]}", f"LAUNCH#{launch_id}"
 
 
-def launch_token(token: str) -> Key:
-    return f"LTOKEN#{token}", "LTOKEN"
-
-
-def idempotency(key: str) -> Key:
-    return f"KEY#{key}", "KEY"
-
-
 def queue(template: str) -> str:
     return f"QUEUE#{template}"
 
@@ -107,10 +106,6 @@ def queue(template: str) -> str:
 def waiting(owner: str) -> str:
     """Return the key of an owner's count of queued operations."""
     return f"WAITING#{owner}"
-
-
-def command(command_id: CommandId) -> Key:
-    return f"CMD#{command_id}", "CMD"
 
 
 def commanded(operation_id: OperationId, place: str) -> Key:
@@ -126,10 +121,6 @@ def output(command_id: CommandId, start: int) -> Key:
     return f"OUT#{command_id}", f"{start:012d}"
 
 
-def output_size(command_id: CommandId) -> Key:
-    return f"OUT#{command_id}", "SIZE"
-
-
 def template(name: str) -> Key:
     return TEMPLATES, name
 
@@ -142,47 +133,13 @@ def counter(scope: str) -> Key:
     return COUNTERS, scope
 
 
-def failure(name: str) -> Key:
-    """Return the key of the failure of a node or of an operation."""
-    return f"FAILURE#{name}", "FAILURE"
-
-
-def handover(operation_id: str) -> Key:
-    return f"OP#{operation_id}", "HANDOVER"
-
-
-def cluster(cluster_id: str) -> Key:
-    return f"CLUSTER#{cluster_id}", "CLUSTER"
-
-
-def cluster_token(cluster_id: str) -> Key:
-    return f"CLUSTER#{cluster_id}", "TOKEN"
-
-
 def cluster_name(name: str) -> Key:
     """Return the key of a cluster's name, ignoring case: the live cluster of that name, else the last."""
     return f"CNAME#{name.lower()}", "CNAME"
 
 
-def worked_on(operation_id: str) -> Key:
-    """Return the key of the item that names the cluster that the operation works on."""
-    return f"OP#{operation_id}", "CLUSTER"
-
-
-def job(job_id: str) -> Key:
-    return f"JOB#{job_id}", "JOB"
-
-
 def job_source(source: str, queue: str) -> Key:
     return JOB_SOURCES, f"{source}#{queue}"
-
-
-def device_secret(secret_hash: str) -> Key:
-    return f"DEVICE#{secret_hash}", "SECRET"
-
-
-def secret(secret_hash: str) -> Key:
-    return f"SECRET#{secret_hash}", "SECRET"
 
 
 def feed(number: int) -> str:
