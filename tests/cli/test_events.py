@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from muster.cli import connection
+from muster.cli import events
 from muster.wire.base import Page
 from muster.wire.events import Event
 from tests.cli.terminal import Terminal
@@ -31,7 +31,7 @@ def feed(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(**_options: Any) -> Iterator[Client]:
         yield Client()
 
-    monkeypatch.setattr(connection, "open_client", opened)
+    monkeypatch.setattr(events, "open_client", opened)
 
 
 @pytest.mark.usefixtures("feed")

@@ -262,10 +262,8 @@ def commands_of_run(client: "SyncClient", operation: "Operation") -> "list[Comma
 
     found = []
     for number in range(operation.detail.count or 0):
-        try:
+        with suppress(NotFound):
             found.append(client.send(calls.command(f"{operation.operation_id}.{number}")))
-        except NotFound:
-            continue
     return found
 
 

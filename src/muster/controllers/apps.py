@@ -93,7 +93,5 @@ class HandOvers:
         change = apps.hand_over(node, vitals, now=now, limits=self._limits)
         if change is None:
             return
-        try:
+        with suppress(Conflict):  # it reported, or left: the next look decides
             await self._store.apply(change)
-        except Conflict:
-            return  # it reported, or left: the next look decides

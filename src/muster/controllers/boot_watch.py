@@ -7,6 +7,7 @@ the machines of its own provider. Knows no time limits: `deadlines` judges how l
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -172,10 +173,8 @@ class BootWatch:
             now=self._ports.clock.now(),
             detail=detail,
         )
-        try:
+        with suppress(Conflict):  # it moved on: it booted, or another replica judged it
             await self._store.apply(change)
-        except Conflict:
-            return  # it moved on: it booted, or another replica judged it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

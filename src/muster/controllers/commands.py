@@ -1,11 +1,12 @@
 """End commands that their node can not end."""
 
+from contextlib import suppress
+
 from muster.domain import command as commands
-from muster.domain.errors import Conflict, NotFound
-from muster.domain.ids import NodeId
-from muster.domain.node import Node
+from muster.domain.errors import Conflict
 from muster.operations.watch import SilentNodes
 from muster.ports.bundle import Ports
+from muster.ports.store import if_found
 
 BATCH = 500
 
@@ -28,10 +29,8 @@ class CommandTimeouts:
         for command in overdue:
             if command.node_id not in silent:
                 continue
-            try:
+            with suppress(Conflict):
                 await self._ports.commands.write(command, commands.unanswered(command, now=now))
-            except Conflict:
-                continue
 
 
 class LostCommands:
@@ -42,15 +41,7 @@ class LostCommands:
 
     async def reconcile(self) -> None:
         for command in await self._ports.commands.unserved(limit=BATCH):
-            node = await self._node(command.node_id)
+            node = await if_found(self._ports.store.node(command.node_id))
             lost = commands.unserved(command, node, now=self._ports.clock.now())
-            try:
+            with suppress(Conflict):
                 await self._ports.commands.write(command, lost)
-            except Conflict:
-                continue
-
-    async def _node(self, node_id: NodeId) -> Node | None:
-        try:
-            return await self._ports.store.node(node_id)
-        except NotFound:
-            return None

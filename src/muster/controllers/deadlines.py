@@ -4,6 +4,7 @@ A lost race for a node means that the node moved on: no event, no action.
 """
 
 import logging
+from contextlib import suppress
 
 from muster.domain import app as apps
 from muster.domain import deadlines
@@ -48,10 +49,8 @@ class DeadlineSweep:
             change = await self._judge(node, known.advanced_at if known else None)
             if change is None:
                 continue
-            try:
+            with suppress(Conflict):
                 await self._store.apply(change)
-            except Conflict:
-                continue
 
     def _serves(self, node: Node, vitals: Vitals) -> bool:
         now = self._ports.clock.now()
@@ -135,7 +134,5 @@ class OverdueOperations:
             return
         seized = await self._store.seize(operation.id, self._owner, now=now, until=now + LEASE)
         late = f"it had not ended {aged(now - due)} after its deadline"
-        try:
+        with suppress(Conflict):  # it moves, so a replica works on it; the next look tells
             await self._failsafe.end(seized, late, self._ports.ids.new("err"))
-        except Conflict:
-            return  # it moves, so a replica works on it; the next look tells

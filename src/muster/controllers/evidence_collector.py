@@ -6,6 +6,7 @@ rescued as soon as its bundle is stored; `deadlines` condemns the others.
 """
 
 import asyncio
+from contextlib import suppress
 
 from muster.domain import node as nodes
 from muster.domain.deadlines import COLLECTING, RESCUABLE, rescuable
@@ -42,13 +43,11 @@ class EvidenceCollector:
         template = await self._store.template(node.template, node.revision)
         if rescuable(node, template.spec) or node.held:
             return
-        try:
+        with suppress(Conflict):
             change = nodes.condemn(
                 node, now=self._ports.clock.now(), reason=node.reason or Reason.INTERNAL, detail=node.detail
             )
             await self._store.apply(change)
-        except Conflict:
-            return
 
     async def _collected(self, node: Node, redactor: Redactor) -> Bundle:
         """Collect every section that can be read in time."""

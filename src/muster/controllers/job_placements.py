@@ -5,6 +5,7 @@ finds the node of the assignment. A node that ended meanwhile is found by the pr
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from muster.domain.errors import Conflict
 from muster.domain.ids import AssignmentId, operation_of
@@ -79,7 +80,7 @@ class JobPlacements:
 
     async def _write(self, job: Job, node: Node) -> None:
         now = self._clock.now()
-        try:
+        with suppress(Conflict):  # it moved on: the next look decides
             if job.node_id is None:
                 warm = operation_of(node.launch_id) != node.operation_id
                 job = await self._jobs.write(
@@ -87,5 +88,3 @@ class JobPlacements:
                 )
             if is_interrupted(job, node):
                 await self._jobs.write(interrupted(job, now=now))
-        except Conflict:
-            return  # it moved on: the next look decides

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 
 from muster.domain import health
 from muster.domain import node as nodes
@@ -90,7 +91,7 @@ class LostNodes:
             return
         for node in await self._store.offline(states=(state,), since_before=now - patience, limit=BATCH):
             detail = f"offline for more than {patience:.0f} s"
-            try:
+            with suppress(Conflict):  # it moved, or is back: the next look decides
                 change = nodes.condemn(
                     node,
                     now=now,
@@ -99,8 +100,6 @@ class LostNodes:
                     silent_since=now - patience,
                 )
                 await self._store.apply(change)
-            except Conflict:
-                continue  # it moved, or is back: the next look decides
 
 
 logger = logging.getLogger(__name__)

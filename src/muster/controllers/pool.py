@@ -5,10 +5,11 @@ guarded by the pool row's version. Also offers idle nodes to claims again where 
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from muster.domain import node as nodes
 from muster.domain import pool_plan
-from muster.domain.errors import Conflict, NotFound
+from muster.domain.errors import Conflict
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Operation, Status
@@ -20,7 +21,7 @@ from muster.operations.capacity import Capacity
 from muster.operations.desk import OperationDesk
 from muster.ports.bundle import Ports
 from muster.ports.paging import every_node
-from muster.ports.store import Pool
+from muster.ports.store import Pool, if_found
 
 RENEWED_AT_ONCE = 100
 """Nodes per commit: one commit each would keep the disk busy with a large pool."""
@@ -51,7 +52,7 @@ class PoolKeeper:
         plan = pool_plan.plan_full(template, idle, now=now)
         if plan is None:
             pool = await self._store.pool(template.name)
-            refill = await self._last_refill(pool)
+            refill = None if pool.refill is None else await if_found(self._store.operation(pool.refill))
             plan = pool_plan.plan(
                 template,
                 idle,
@@ -87,14 +88,6 @@ class PoolKeeper:
                 counted.append(node)
         return counted
 
-    async def _last_refill(self, pool: Pool) -> Operation | None:
-        if pool.refill is None:
-            return None
-        try:
-            return await self._store.operation(pool.refill)
-        except NotFound:
-            return None
-
     def _resting(self, refill: Operation | None, now: float) -> bool:
         if refill is None or refill.status is not Status.FAILED:
             return False
@@ -102,10 +95,8 @@ class PoolKeeper:
 
     async def _refill(self, template: Template, pool: Pool, count: int) -> None:
         request = RefillRequest(template=template.name, revision=template.revision, count=count)
-        try:
+        with suppress(Conflict):  # another replica was first
             await self._desk.refill(request, pool)
-        except Conflict:
-            return  # another replica was first
 
     async def _try_together(self, changes: Sequence[NodeChange]) -> None:
         try:
@@ -115,7 +106,5 @@ class PoolKeeper:
                 await self._try(change)
 
     async def _try(self, change: NodeChange) -> None:
-        try:
+        with suppress(Conflict):  # another writer claimed or condemned the node
             await self._store.apply(change)
-        except Conflict:
-            return  # another writer claimed or condemned the node

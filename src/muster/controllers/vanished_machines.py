@@ -7,6 +7,7 @@ must be missing twice, after the visibility window, and without a heartbeat.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 
 from muster.domain import node as nodes
 from muster.domain.errors import Conflict, ProviderError, StoreUnavailable
@@ -100,10 +101,8 @@ class VanishedMachines:
                 else f"machine {node.machine_id} of {node.provider} has ended{why}"
             ),
         )
-        try:
+        with suppress(Conflict):
             await self._store.apply(change)
-        except Conflict:
-            return
 
 
 def _has_ended(node: Node, machine: Machine | None) -> bool:

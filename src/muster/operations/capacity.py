@@ -3,6 +3,8 @@
 Never takes nodes of a template's warm minimum.
 """
 
+from contextlib import suppress
+
 from muster.domain import node as nodes
 from muster.domain.errors import CapReached, Conflict
 from muster.domain.lifecycle import NodeState
@@ -103,11 +105,9 @@ class Capacity:
     async def _evict(self, node: Node, demand: Demand, why: Reason, *, now: float) -> None:
         old = node.template == demand.template and node.revision < demand.revision
         reason = Reason.RETIRED if old else why
-        try:
+        with suppress(Conflict):  # another write took it meanwhile; the next look counts again
             await self._store.apply(
                 nodes.condemn(
                     node, now=now, reason=reason, detail="terminated to make room for another request"
                 )
             )
-        except Conflict:
-            return  # another write took it meanwhile; the next look counts again

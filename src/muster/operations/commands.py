@@ -24,6 +24,7 @@ from muster.domain.requests import ProvisionRequest
 from muster.operations.concurrency import concurrently
 from muster.operations.submission import provision_of
 from muster.ports.bundle import Ports
+from muster.ports.store import if_found
 
 TRIES = 20
 """Each lost try means that the node moved; it doesn't do so for ever."""
@@ -103,7 +104,7 @@ class CommandDesk:
     async def _possible(
         self, operation: Operation, member: Member, execution: Execution, command_id: CommandId
     ) -> None:
-        node = await self._node(member)
+        node = await if_found(self._store.node(member.node_id))
         if not _serves(node, member):
             await self._existing(operation, member, execution, command_id, node)
 
@@ -118,7 +119,7 @@ class CommandDesk:
     ) -> Command:
         """Start one command on one node, once, however often it is requested under this id."""
         for _ in range(TRIES):
-            node = await self._node(member)
+            node = await if_found(self._store.node(member.node_id))
             if node is None or not _serves(node, member):
                 return await self._existing(operation, member, execution, command_id, node)
             command = replace(self._command(operation, member, execution, command_id), actor=actor)
@@ -139,13 +140,6 @@ class CommandDesk:
         shells = [each for each in found if each.execution.terminal is not None and each.id != command.id]
         if len(shells) >= self._shells_per_node:
             raise TooManyShells(f"node {command.node_id}", self._shells_per_node)
-
-    async def _node(self, member: Member) -> Node | None:
-        """Return the node; None: its record is deleted."""
-        try:
-            return await self._store.node(member.node_id)
-        except NotFound:
-            return None
 
     async def _existing(
         self,
@@ -193,7 +187,7 @@ class CommandDesk:
             if after is None:
                 return command
             member = Member(node_id=command.node_id, assignment_id=command.assignment_id)
-            node = await self._node(member)
+            node = await if_found(self._store.node(member.node_id))
             try:
                 change = nodes.commanded(node, now=now) if node and _serves(node, member) else None
                 return await self._commands.write(command, after, change, actor=actor)

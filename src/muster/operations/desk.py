@@ -43,7 +43,7 @@ from muster.operations.submission import new_operation, request_cancel
 from muster.operations.templates import unmet_requirement
 from muster.ports.bundle import Ports
 from muster.ports.paging import provisions
-from muster.ports.store import Pool
+from muster.ports.store import Pool, if_found
 
 RUN_LIST = 1000
 """Provisions of one run that are told apart; who has more must name one, or take the newest."""
@@ -288,15 +288,8 @@ class OperationDesk:
         members = [member.node_id for member in operation.members]
         shown = [NodeId(part.id) for part in operation.progress.parts] if operation.progress else []
         others = [each for each in dict.fromkeys([*members, *shown]) if each not in bound][:NODES_MOST]
-        found = await concurrently(self._known(node_id) for node_id in others)
+        found = await concurrently(if_found(self._store.node(node_id)) for node_id in others)
         return [*list(bound.values())[:NODES_MOST], *(node for node in found if node is not None)]
-
-    async def _known(self, node_id: NodeId) -> Node | None:
-        """Return those of the parts that are nodes and still have a record."""
-        try:
-            return await self._store.node(node_id)
-        except NotFound:
-            return None
 
     async def _submit(
         self,

@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable
 
 from muster.domain.boot import given_up_at, spans
 from muster.domain.diagnosis import Bundle, Section, Source, ending
-from muster.domain.errors import MusterError, NotFound
+from muster.domain.errors import MusterError
 from muster.domain.lifecycle import ENDING, NodeState, Verb
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.domain.reasons import Reason
 from muster.domain.redaction import redact
 from muster.ports.bundle import Ports
-from muster.ports.store import Store
+from muster.ports.store import Store, if_found
 
 logger = logging.getLogger(__name__)
 
@@ -88,9 +88,8 @@ async def evidence(store: Store, operation: Operation, *, now: float) -> Bundle 
     """
     if operation.verdict is None or operation.verdict.node_id is None:
         return None
-    try:
-        node = await store.node(operation.verdict.node_id)
-    except NotFound:
+    node = await if_found(store.node(operation.verdict.node_id))
+    if node is None:
         return None
     bundle = await store.bundle(node.id)
     if bundle is None and node.state in _AFTER_FAILURE:

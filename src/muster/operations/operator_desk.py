@@ -25,6 +25,7 @@ from muster.operations.concurrency import concurrently
 from muster.operations.submission import provision_of
 from muster.ports.bundle import Ports
 from muster.ports.paging import every_undelivered
+from muster.ports.store import if_found
 
 TRIES = 20
 AT_ONCE = 16
@@ -95,11 +96,8 @@ class OperatorDesk:
         run_id = run_of(provision.idempotency_key)
         if run_id is None:
             return
-        try:
-            run = await self._store.operation(run_id)
-        except NotFound:
-            return  # long over, and forgotten
-        if run.deadline_source == HARD and not run.ended:
+        run = await if_found(self._store.operation(run_id))
+        if run is not None and run.deadline_source == HARD and not run.ended:
             rule = "its timeout is hard, and no extension passes it; run it again with a longer one"
             raise InvalidRequest("operation_id", run_id, rule)
 

@@ -11,7 +11,6 @@ from typing import Protocol
 from muster.domain import observations
 from muster.domain.cluster import LIVE_CLUSTERS, Cluster, ClusterState
 from muster.domain.deadlines import overdue_after
-from muster.domain.errors import NotFound
 from muster.domain.failures import ORDERLY, Failed, Failure, LocalAdvice, grouped
 from muster.domain.ids import OperationId
 from muster.domain.job_figures import JobFigures, served, with_source
@@ -54,7 +53,7 @@ from muster.operations.concurrency import concurrently
 from muster.operations.templates import unmet_requirement
 from muster.ports.bundle import Ports
 from muster.ports.overview import Tick
-from muster.ports.store import Page, Store
+from muster.ports.store import Page, Store, operation_of
 
 OPERATIONS_MOST = 500
 NODES_MOST = 500
@@ -340,11 +339,8 @@ async def _keeper(store: Store, node: Node) -> str:
     for event in reversed((await store.last_events(limit=_KEEPER_EVENTS_MOST, entity_id=node.id)).items):
         if event.name in _KEPT_BY and event.actor:
             return event.actor
-    if node.operation_id is None:
-        return ""
-    try:
-        provision = await store.operation(node.operation_id)
-    except NotFound:
+    provision = await operation_of(store, node)
+    if provision is None:
         return ""
     return await _asker(store, run_of(provision.idempotency_key) or provision.id)
 

@@ -4,6 +4,8 @@ The nodes prove to the enrolment that they are clean; it pools or condemns them.
 and waits. Releasing an unfinished provision cancels it first.
 """
 
+from contextlib import suppress
+
 from muster.domain import node as nodes
 from muster.domain import operation as operations
 from muster.domain import progress_view
@@ -64,10 +66,8 @@ class ReleaseHandler:
         return Next(at=due, also=operation_topic(request.operation_id))
 
     async def _cancel(self, at: Situation) -> None:
-        try:
+        with suppress(NotCancellable):  # its commit won: the release goes on from there
             await request_cancel(self._store, at.target.id, now=at.now)
-        except NotCancellable:
-            return  # its commit won: the release goes on from there
 
     async def _release(self, running: tuple[Node, ...], at: Situation, driven: DrivenLease) -> None:
         until = at.now + self._settings.limits.releasing

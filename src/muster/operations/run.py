@@ -194,10 +194,8 @@ class RunHandler:
     async def _cancel(self, at: Situation) -> None:
         if at.provision is None:
             return
-        try:
+        with suppress(NotCancellable):  # its commit won: the release goes on from there
             await request_cancel(self._store, at.provision.id, now=at.now)
-        except NotCancellable:
-            return  # its commit won: the release goes on from there
 
     async def _execute(
         self, at: Situation, request: RunRequest, members: tuple[Member, ...], driven: DrivenLease

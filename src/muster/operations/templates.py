@@ -100,13 +100,11 @@ class TemplateDesk:
             spec = self._outfitted(template.spec)
             if spec == template.spec or spec.retired:
                 continue
-            try:
+            with suppress(Conflict):  # it was applied anew, with an outfit
                 now = self._ports.clock.now()
                 renewed.append(
                     await self._store.apply_template(spec, now=now, actor=actor, over=template.version)
                 )
-            except Conflict:
-                continue  # it was applied anew, with an outfit
         return renewed
 
     def _outfitted(self, spec: TemplateSpec) -> TemplateSpec:

@@ -16,7 +16,7 @@ Contract of every verb:
 How each engine keeps this is in docs/stores.md.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, NewType, Protocol, TypeVar
 
@@ -667,11 +667,14 @@ class Store(Protocol):
         ...
 
 
-async def operation_of(store: Store, node: Node) -> Operation | None:
-    """Return the operation that a node is bound to. None: it has none, or its record was pruned."""
-    if node.operation_id is None:
-        return None
+async def if_found(record: Awaitable[T]) -> T | None:
+    """Return a record; None: there is none (any more)."""
     try:
-        return await store.operation(node.operation_id)
+        return await record
     except NotFound:
         return None
+
+
+async def operation_of(store: Store, node: Node) -> Operation | None:
+    """Return the operation that a node is bound to. None: it has none, or its record was pruned."""
+    return None if node.operation_id is None else await if_found(store.operation(node.operation_id))

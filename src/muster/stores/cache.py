@@ -16,7 +16,7 @@ from math import inf
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from muster.domain.access import ApiToken
-from muster.domain.errors import Conflict, LeaseLost, NotFound, StoreUnavailable
+from muster.domain.errors import Conflict, LeaseLost, StoreUnavailable
 from muster.domain.events import Entity
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import LIVE, NodeState
@@ -26,7 +26,7 @@ from muster.domain.template import Template
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.commits import Written
-from muster.ports.store import Beat, Installation, NodeView, OperationView, Store
+from muster.ports.store import Beat, Installation, NodeView, OperationView, Store, operation_of
 from muster.ports.verbs import reads_of
 from muster.ports.wakeups import ACCESS, Wakeups
 
@@ -286,12 +286,7 @@ class CachedStore:
         if not self._alone:
             return await self._inner.node_view(node_id)
         node = await self.node(node_id)
-        if node.operation_id is None:
-            return NodeView(node=node, operation=None)
-        try:
-            return NodeView(node=node, operation=await self.operation(node.operation_id))
-        except NotFound:
-            return NodeView(node=node, operation=None)
+        return NodeView(node=node, operation=await operation_of(self.as_store(), node))
 
     async def view(self, operation_id: OperationId) -> OperationView:
         found = await self._views.read(operation_id, lambda: self._inner.view(operation_id))

@@ -6,9 +6,8 @@ from muster.api.router import Route, Table
 from muster.api.routes.provisions import place
 from muster.domain import cluster as domain
 from muster.domain.cluster import LIVE_CLUSTERS
-from muster.domain.errors import NotFound
 from muster.domain.template import TemplateSpec
-from muster.ports.store import Cursor
+from muster.ports.store import Cursor, if_found
 from muster.wire.base import Page
 from muster.wire.clusters import Cluster, ClusterDetail, ClusterRequest, ClustersQuery
 from muster.wire.operations import Operation
@@ -38,10 +37,7 @@ async def listed(ctx: Ctx, asked: ClustersQuery) -> Page[Cluster]:
 async def show(ctx: Ctx, name: str) -> ClusterDetail:
     """Show a cluster, by name or id: what it is, and how far the work on it is."""
     cluster = await ctx.plane.clusters.find(name)
-    try:
-        operation = await ctx.ports.store.operation(cluster.operation_id)
-    except NotFound:
-        operation = None
+    operation = await if_found(ctx.ports.store.operation(cluster.operation_id))
     return ClusterDetail.with_work(cluster, *await _planned(ctx, cluster), operation, now=ctx.now())
 
 

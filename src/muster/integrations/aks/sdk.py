@@ -6,6 +6,7 @@ over follows it as well as the one that began it.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from azure.core import MatchConditions
@@ -135,11 +136,12 @@ class AzureSdk:
         return found
 
     async def delete_group(self, place: Place) -> None:
-        try:
-            with raise_translation(), translate_errors(f"delete resource group {place.group}"):
-                _ = await self._at(place).resources.resource_groups.begin_delete(place.group, polling=False)
-        except NotThere:
-            return
+        with (
+            suppress(NotThere),
+            raise_translation(),
+            translate_errors(f"delete resource group {place.group}"),
+        ):
+            _ = await self._at(place).resources.resource_groups.begin_delete(place.group, polling=False)
 
     # --- the cluster ------------------------------------------------------------------------------
 
@@ -201,22 +203,20 @@ class AzureSdk:
         return True
 
     async def abort(self, place: Place) -> None:
-        try:
-            with translate_errors(f"stop what is done to cluster {place.name}"):
-                _ = await self._at(place).clusters.managed_clusters.begin_abort_latest_operation(
-                    place.group, place.name, polling=False
-                )
-        except (NotThere, Conflicting):
-            return  # there is nothing (any more) to stop
+        # There may be nothing (any more) to stop.
+        with (
+            suppress(NotThere, Conflicting),
+            translate_errors(f"stop what is done to cluster {place.name}"),
+        ):
+            _ = await self._at(place).clusters.managed_clusters.begin_abort_latest_operation(
+                place.group, place.name, polling=False
+            )
 
     async def delete(self, place: Place) -> None:
-        try:
-            with raise_translation(), translate_errors(f"delete cluster {place.name}"):
-                _ = await self._at(place).clusters.managed_clusters.begin_delete(
-                    place.group, place.name, polling=False
-                )
-        except NotThere:
-            return
+        with suppress(NotThere), raise_translation(), translate_errors(f"delete cluster {place.name}"):
+            _ = await self._at(place).clusters.managed_clusters.begin_delete(
+                place.group, place.name, polling=False
+            )
 
     # --- roles ------------------------------------------------------------------------------------
 
@@ -239,11 +239,8 @@ class AzureSdk:
                 raise conflict.error from conflict
 
     async def revoke(self, name: str, scope: str) -> None:
-        try:
-            with raise_translation(), translate_errors("take a role back"):
-                await self._of(scope.split("/")[2]).roles.role_assignments.delete(scope, name)
-        except NotThere:
-            return
+        with suppress(NotThere), raise_translation(), translate_errors("take a role back"):
+            await self._of(scope.split("/")[2]).roles.role_assignments.delete(scope, name)
 
 
 def _first_line(error: Exception) -> str:

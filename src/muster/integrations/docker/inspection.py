@@ -4,6 +4,7 @@ Asks, and leaves nothing: the one container that it starts is removed again.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from muster.domain.template import TemplateSpec
@@ -102,10 +103,8 @@ async def _reach(engine: Engine, spec: DockerSpec, urls: Sequence[str]) -> Check
 
 
 async def _remove(engine: Engine, made: str) -> None:
-    try:
+    with suppress(EngineError, NoAnswer):
         await engine.call("DELETE", path_of("containers", made), params={"force": "true", "v": "true"})
-    except (EngineError, NoAnswer):
-        return
 
 
 def _product(said: object) -> str:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 
 import muster.agent
 from muster.domain import deadlines
@@ -58,10 +59,8 @@ def boot_phases(site: Site) -> Advance:
         if node is None or node.state is not NodeState.CREATED or node.joined_at is not None:
             return
         change = nodes.advanced(node, phase=phase, step=step, now=site.clock.now())
-        try:
+        with suppress(Conflict):  # its agent, or its deadline, was faster
             if change is not None:
                 await site.store.apply(change)
-        except Conflict:
-            return  # its agent, or its deadline, was faster
 
     return advance

@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 
-from muster.domain.errors import NotFound, ProviderError, Refused
+from muster.domain.errors import ProviderError, Refused
 from muster.domain.ids import AssignmentId, JobId, OperationId
 from muster.domain.job_figures import SourceCounts
 from muster.domain.jobs import Job, JobState, Unserved
@@ -28,6 +28,7 @@ from muster.integrations.github.runners import RunnerRegistry, Scope, runner_nam
 from muster.integrations.github.tables import TEMPLATE
 from muster.ports.duties import DutyContext
 from muster.ports.paging import every_job, every_node, provisions
+from muster.ports.store import if_found
 
 logger = logging.getLogger(__name__)
 
@@ -155,19 +156,14 @@ class JobKeeper:
                 await self._intake.hold(job, found.cause, found.detail)
 
     async def _operation(self, operation_id: OperationId | None) -> Operation | None:
-        try:
-            return None if operation_id is None else await self._given.store.operation(operation_id)
-        except NotFound:
-            return None
+        return None if operation_id is None else await if_found(self._given.store.operation(operation_id))
 
     async def _handed(self, operation: Operation) -> Node | None:
         if operation.status is not Status.SUCCEEDED or not operation.members:
             return None
-        try:
-            node = await self._given.store.node(operation.members[0].node_id)
-        except NotFound:
-            return None
-        return node if node.assignment_id == operation.members[0].assignment_id else None
+        member = operation.members[0]
+        node = await if_found(self._given.store.node(member.node_id))
+        return node if node is not None and node.assignment_id == member.assignment_id else None
 
     # --- runners that wait --------------------------------------------------------------------------
 
@@ -216,10 +212,7 @@ class JobKeeper:
         return await self._registry.remove(scope, runner.id)
 
     async def _known(self, job: QueuedJob) -> Job | None:
-        try:
-            return await self._given.jobs.job(_id_of(job))
-        except NotFound:
-            return None
+        return await if_found(self._given.jobs.job(_id_of(job)))
 
     # --- provisions whose job needs them no more ----------------------------------------------------
 

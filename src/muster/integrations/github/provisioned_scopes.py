@@ -7,7 +7,6 @@ restart reads them again. Owns nothing.
 import asyncio
 from dataclasses import dataclass
 
-from muster.domain.errors import NotFound
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Template
@@ -15,7 +14,7 @@ from muster.integrations.github.requests import JOB, WORKFLOW
 from muster.integrations.github.runners import Scope, scope_of
 from muster.integrations.github.tables import TEMPLATE
 from muster.ports.duties import DutyContext
-from muster.ports.store import Cursor
+from muster.ports.store import Cursor, if_found
 
 BATCH = 100
 BATCHES_MOST = 20
@@ -83,7 +82,7 @@ class ProvisionedScopes:
         if not isinstance(request, ProvisionRequest):
             return
         if request.template not in templates:
-            templates[request.template] = await self._template(request.template)
+            templates[request.template] = await if_found(self._store.template(request.template))
         template = templates[request.template]
         if template is None or template.spec.runtime != "github":
             return
@@ -95,9 +94,3 @@ class ProvisionedScopes:
         if workflow is not None:
             name = workflow.repository
             self._repositories[name] = max(self._repositories.get(name, 0.0), operation.created_at)
-
-    async def _template(self, name: str) -> Template | None:
-        try:
-            return await self._store.template(name)
-        except NotFound:
-            return None

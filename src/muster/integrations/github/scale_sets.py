@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -182,12 +183,10 @@ class ScaleSets:
 
     async def remove_runner(self, scope: Scope, runner_id: int) -> None:
         """Remove a runner; a missing one counts as removed. Raises RunnerBusy while it has a job."""
-        try:
+        with suppress(RunnerMissing):
             await self._service.call(
                 "DELETE", f"{_AGENTS}/{runner_id}", f"remove a runner of {scope}", scope=scope
             )
-        except RunnerMissing:
-            return
 
     # --- sessions ---------------------------------------------------------------------------------
 
@@ -232,10 +231,8 @@ class SetSession:
 
     async def acknowledge(self, message_id: int) -> None:
         """Delete a message, once what it asks for is durable. A missing one counts as deleted."""
-        try:
+        with suppress(SessionMissing):
             await self._queued("DELETE", "acknowledge a message", message_id=message_id)
-        except SessionMissing:
-            return
 
     async def acquire(self, request_ids: Sequence[int]) -> Sequence[int]:
         """Take offered jobs (GHES); return the ids of those that are ours now."""
@@ -261,10 +258,8 @@ class SetSession:
     async def close(self) -> None:
         """Close the session; one that GitHub dropped counts as closed."""
         path = f"{_SETS}/{self.set_id}/sessions/{self.current.session_id}"
-        try:
+        with suppress(SessionMissing):
             await self.service.call("DELETE", path, "close a session", scope=self.scope)
-        except SessionMissing:
-            return
 
     async def _queued(
         self,

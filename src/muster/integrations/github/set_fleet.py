@@ -6,6 +6,7 @@ same runners, and asks for the same next number.
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from muster.domain import node as nodes
@@ -184,30 +185,25 @@ class SetFleet:
             queue_timeout=PATIENCE,
             tables={SET_RUNNER.name: SetRunnerRequest(set=scale_set, number=number)},
         )
-        try:
+        # The number may have been used for a set of another name: the next look finds a later one.
+        with suppress(IdempotencyMismatch):
             await self._given.desk.provision(request, key=key_of(self._name, number), ours=True)
-        except IdempotencyMismatch:
-            return  # the number was used for a set of another name: the next look finds a later one
 
     async def release(self, operation_id: OperationId, why: str) -> None:
         """Give a runner's node back, or cancel its provision."""
-        try:
+        with suppress(Conflict, NotFound):  # it ended by itself
             await self._given.desk.release(
                 ReleaseRequest(operation_id=operation_id), key=f"{RESERVED}{operation_id}/{why}", ours=True
             )
-        except (Conflict, NotFound):
-            return  # it ended by itself
 
     async def prolong(self, node: Node, *, until: float) -> None:
         """Let a node live until its job has had its time. A node that moved on is left alone."""
         if node.state is not NodeState.RUNNING or node.deadline_at is None or until <= node.deadline_at:
             return
         now = self._given.clock.now()
-        try:
+        with suppress(Conflict, IllegalTransition, NotFound):
             change = nodes.extend(node, now=now, deadline_at=until, source="job", detail="its job started")
             await self._store.apply(change)
-        except (Conflict, IllegalTransition, NotFound):
-            return
 
     async def asked_lately(self) -> int:
         """Return how many runners all scale sets were given in the last minute.

@@ -8,6 +8,7 @@ its receiver never takes holds up later messages about the same thing, and no ot
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from muster.domain import undelivered
@@ -22,7 +23,7 @@ from muster.integrations.webhooks.receiver import NotDelivered, Receiver
 from muster.integrations.webhooks.tables import Webhook
 from muster.ports.duties import DutyContext, Held, StandingDuty
 from muster.ports.paging import every_undelivered
-from muster.ports.store import Cursor, Page
+from muster.ports.store import Cursor, Page, if_found
 
 logger = logging.getLogger(__name__)
 
@@ -243,10 +244,8 @@ class Follower:
         await self._write(message, after)
 
     async def _write(self, before: Undelivered, after: Undelivered | None) -> None:
-        try:
+        with suppress(Conflict):  # a person sent it again meanwhile; the next look finds it so
             await self._messages.write_undelivered(before, after)
-        except Conflict:
-            return  # a person sent it again meanwhile; the next look finds it so
 
     async def _kept(self) -> Sequence[Undelivered]:
         return [each async for each in every_undelivered(self._messages, self._webhook.name)]
@@ -256,10 +255,7 @@ class Follower:
     async def _operation(self, event: Event) -> Operation | None:
         if event.entity is not Entity.OPERATION:
             return None
-        try:
-            return await self._store.operation(OperationId(event.entity_id))
-        except NotFound:
-            return None
+        return await if_found(self._store.operation(OperationId(event.entity_id)))
 
     async def _sent(
         self, receiver: Receiver, message: Undelivered, operation: Operation | None

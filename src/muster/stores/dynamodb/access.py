@@ -4,6 +4,7 @@ Holds hashes of secrets, never a secret.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from muster.domain.access import ENDED_KEPT, ApiToken, DeviceRequest, Settlement, TokenKind, displaced
@@ -155,10 +156,8 @@ class DynamoAccess:
         write.tell(
             of_installation(template or "everything", name, {"template": template}, actor=actor), at=now
         )
-        try:
+        with suppress(Again):  # it is so already
             await self._feed.commit(write)
-        except Again:
-            return  # it is so already
 
     async def paused(self, template: str) -> bool:
         return bool(await self._table.get_many([_pause(template), _pause(None)]))
@@ -184,10 +183,8 @@ class DynamoAccess:
         write = Write()
         write.delete((keys.ACKNOWLEDGED, finding), where=THERE, refused=lambda _item: Again())
         write.tell(of_installation(finding, "unacknowledged", {}, actor=actor), at=now)
-        try:
+        with suppress(Again):  # it is so already
             await self._feed.commit(write)
-        except Again:
-            return  # it is so already
 
     async def acknowledgements(self) -> Sequence[Acknowledgement]:
         found = await self._table.query(keys.ACKNOWLEDGED, most=1000)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from muster.domain.errors import Conflict
 from muster.domain.undelivered import Backlog, Undelivered, dropped
@@ -72,10 +72,8 @@ class DynamoMessages:
         write, key = Write(), (keys.UNDELIVERED, message.id)
         write.put(key, _item(message), where=ABSENT, refused=lambda _item: Again(message.id))
         _tell(write, message)
-        try:
+        with suppress(Again):  # it is kept already
             await self._feed.commit(write)
-        except Again:
-            return  # it is kept already
 
     async def write_undelivered(self, before: Undelivered, after: Undelivered | None) -> None:
         write, key = Write(), (keys.UNDELIVERED, before.id)
@@ -93,10 +91,8 @@ class DynamoMessages:
             message = restored(Undelivered, item)
             if message.since >= before:
                 continue
-            try:
+            with suppress(Conflict):  # it was sent again at this moment
                 await self.write_undelivered(message, None)
-            except Conflict:
-                continue  # it was sent again at this moment
 
 
 def _listed(webhook: str, *, given_up: bool) -> str:

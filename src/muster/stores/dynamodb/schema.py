@@ -6,6 +6,7 @@ table itself holds the version. A program refuses a table of another version.
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from muster.aws import partition
@@ -252,10 +253,8 @@ async def name_installation(aws: AwsClient, *, ids: Ids, shards: int) -> None:
         {"Put": {"TableName": aws.location.table, "Item": item, "ConditionExpression": where}}
         for item in (meta, total)
     ]
-    try:
+    with suppress(Refused):
         await aws.dynamodb("transact_write_items", TransactItems=puts)
-    except Refused:
-        return
 
 
 async def _ttl(aws: AwsClient) -> str | None:
