@@ -95,7 +95,6 @@ async def test_every_request_of_the_registry_is_one_that_github_documents(asked:
         "run": [registry.run(REPOSITORY, run.id)],
         "can_see": [registry.can_see(REPOSITORY)],
         "active": [registry.active(REPOSITORY)],
-        "jobs": [registry.jobs(REPOSITORY, run.id)],
         "workflow_jobs": [registry.workflow_jobs(REPOSITORY, run.id)],
         "workflow_job": [registry.workflow_job(REPOSITORY, job.id)],
     }

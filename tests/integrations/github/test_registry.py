@@ -231,7 +231,7 @@ async def test_jobs_and_groups_that_make_no_sense_are_uncertain(site: Site) -> N
     for entry in ("text", {"labels": 7}):
         site.world.fault("/jobs$", 200, body={"jobs": [entry]})
         with pytest.raises(Uncertain, match="can't be read"):
-            await site.registry().jobs("acme/shop", 9)
+            await site.registry().workflow_jobs("acme/shop", 9)
     site.world.fault("runner-groups", 200, body={"runner_groups": [{"name": "gpu"}]})
     with pytest.raises(Uncertain, match="can't be read"):
         await site.registry().just_in_time(Scope.named("acme"), name="r", labels=["x"], group="gpu")
@@ -262,10 +262,10 @@ async def test_runs_that_wait_or_work_are_listed_with_their_jobs(site: Site) -> 
     job = world.queue(working, "test", ["8-1"])
     job.status = "in_progress"
     assert [run.run_id for run in await registry.active("acme/shop")] == [9, 8]
-    (found,) = await registry.jobs("acme/shop", 9)
-    assert (found.labels, found.queued) == (("9-1",), True)
-    (found,) = await registry.jobs("acme/shop", 8)
-    assert not found.queued
+    (found,) = await registry.workflow_jobs("acme/shop", 9)
+    assert (found.labels, found.status) == (("9-1",), "queued")
+    (found,) = await registry.workflow_jobs("acme/shop", 8)
+    assert found.status == "in_progress"
 
 
 async def test_more_active_runs_than_a_page_holds_are_listed_up_to_a_thousand(site: Site) -> None:
@@ -280,13 +280,10 @@ async def test_more_active_runs_than_a_page_holds_are_listed_up_to_a_thousand(si
     assert len(found) == 1205 and 206 not in found, "the oldest that are under way come last"
 
 
-async def test_labels_are_told_without_their_case(site: Site) -> None:
+async def test_labels_of_runners_are_told_without_their_case(site: Site) -> None:
     site.world.register("acme/shop", "r-1", ["GPU"], ephemeral=True)
     (runner,) = await site.registry().runners(SHOP)
     assert runner.labels == ("gpu",)
-    site.world.queue(site.world.begin("acme/shop", run_id=9), "test", ["Nightly"])
-    (job,) = await site.registry().jobs("acme/shop", 9)
-    assert job.labels == ("nightly",)
 
 
 async def test_every_call_to_the_registry_can_be_watched_with_how_it_ended(site: Site) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from muster.domain.errors import StoreUnavailable
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Kind, Operation, Status
-from muster.integrations.github.runners import Job, WorkflowRun, Workflows
+from muster.integrations.github.runners import WorkflowJob, WorkflowRun, Workflows
 from muster.integrations.github.workflows import (
     DELETED_AFTER,
     PAUSE,
@@ -306,8 +306,8 @@ class Leisurely:
     def __getattr__(self, verb: str) -> Any:
         return getattr(self._workflows, verb)
 
-    async def jobs(self, repository: str, run_id: int) -> Sequence[Job]:
-        found = await self._workflows.jobs(repository, run_id)
+    async def workflow_jobs(self, repository: str, run_id: int) -> Sequence[WorkflowJob]:
+        found = await self._workflows.workflow_jobs(repository, run_id)
         await self._meanwhile()
         return found
 

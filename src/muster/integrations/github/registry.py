@@ -9,7 +9,7 @@ from muster.domain.errors import Refused, Uncertain
 from muster.domain.reasons import Reason
 from muster.integrations.github.api import GitHubApi
 from muster.integrations.github.responses import Answer, unreadable
-from muster.integrations.github.runners import Job, Runner, RunStatus, Scope, WorkflowJob, WorkflowRun
+from muster.integrations.github.runners import Runner, RunStatus, Scope, WorkflowJob, WorkflowRun
 from muster.ports.clock import Clock
 from muster.single_flight import SingleFlight
 
@@ -189,13 +189,17 @@ class GitHubRegistry:
                 found[run.run_id] = run
         return sorted(found.values(), key=lambda run: -run.run_id)
 
-    async def jobs(self, repository: str, run_id: int) -> Sequence[Job]:
-        what = f"read the jobs of run {run_id} of {repository}"
-        return tuple(_job(each, what) for each in await self._jobs_of(repository, run_id))
-
     async def workflow_jobs(self, repository: str, run_id: int) -> Sequence[WorkflowJob]:
-        what = f"read the jobs of run {run_id} of {repository}"
-        return tuple(_workflow_job(each, what) for each in await self._jobs_of(repository, run_id))
+        what, scope = f"list the jobs of run {run_id} of {repository}", Scope.named(repository)
+        listed = await self._api.pages(
+            f"/repos/{repository}/actions/runs/{run_id}/jobs",
+            what,
+            scope=scope,
+            items="jobs",
+            params={"filter": "latest"},
+            patient=True,
+        )
+        return tuple(_workflow_job(each, what) for each in listed)
 
     async def workflow_job(self, repository: str, job_id: int) -> WorkflowJob | None:
         what, scope = f"look up job {job_id} of {repository}", Scope.named(repository)
@@ -215,17 +219,6 @@ class GitHubRegistry:
         words, scope = f"{what} of {repository}", Scope.named(repository)
         answer = await self._api.send("POST", f"/repos/{repository}/actions/{path}", words, scope=scope)
         self._api.read(answer, words)
-
-    async def _jobs_of(self, repository: str, run_id: int) -> Sequence[Any]:
-        what, scope = f"list the jobs of run {run_id} of {repository}", Scope.named(repository)
-        return await self._api.pages(
-            f"/repos/{repository}/actions/runs/{run_id}/jobs",
-            what,
-            scope=scope,
-            items="jobs",
-            params={"filter": "latest"},
-            patient=True,
-        )
 
 
 _ONE = {"per_page": "1"}
@@ -281,12 +274,3 @@ def _workflow_job(data: Any, what: str) -> WorkflowJob:
         return msgspec.convert(data, WorkflowJob)
     except msgspec.ValidationError as error:
         raise unreadable(what) from error
-
-
-def _job(data: Any, what: str) -> Job:
-    if not isinstance(data, dict) or not isinstance(data.get("labels") or [], list):
-        raise unreadable(what)
-    return Job(
-        labels=tuple(str(each).lower() for each in data.get("labels") or ()),
-        queued=data.get("status") == "queued",
-    )

@@ -199,14 +199,6 @@ class WorkflowRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    labels: tuple[str, ...]
-    """In lower case: GitHub doesn't tell them apart by case."""
-    queued: bool
-    """It waits for a runner."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
     id: int
     name: str
@@ -258,12 +250,8 @@ class Workflows(Protocol):
         """Return runs that wait or are under way, at most a thousand of each, newest first."""
         ...
 
-    async def jobs(self, repository: str, run_id: int) -> Sequence[Job]:
-        """Return the jobs of the run's latest attempt."""
-        ...
-
     async def workflow_jobs(self, repository: str, run_id: int) -> Sequence[WorkflowJob]:
-        """Return the same jobs with all that is said of them."""
+        """Return the jobs of the run's latest attempt."""
         ...
 
     async def workflow_job(self, repository: str, job_id: int) -> WorkflowJob | None:

@@ -153,11 +153,8 @@ class WorkflowKeeper:
                 del missing[label]
         if not missing:
             return
-        waiting = {
-            label
-            for job in await self._workflows.jobs(run.repository, run.run_id)
-            for label in (job.labels if job.queued else ())
-        }
+        jobs = await self._workflows.workflow_jobs(run.repository, run.run_id)
+        waiting = {label.lower() for job in jobs if job.status == "queued" for label in job.labels}
         wanted = {label: request for label, request in missing.items() if label in waiting}
         # Anew, if there is something to do: while GitHub answered, the attempt's own step may have asked.
         tried = await self._given_out(run, run.attempt) if wanted else {}
