@@ -1,6 +1,11 @@
-from muster.cli.output import Column, column_widths, without_empty_columns, wrapped
+from muster.cli.output import Column, Columns, column_widths, without_empty_columns, wrapped
 
-COLUMNS = (Column("ID"), Column("NAME", cut=True), Column("STEP", cut=True), Column("AGE", right=True))
+COLUMNS: Columns[str] = (
+    Column("ID"),
+    Column("NAME", cut=True),
+    Column("STEP", cut=True),
+    Column("AGE", right=True),
+)
 ROWS = [["ID", "NAME", "STEP", "AGE"], ["node-1m7gfgqra1p8rw3mpx", "n" * 60, "s" * 40, "12s"]]
 
 
@@ -21,7 +26,10 @@ def test_a_terminal_that_is_far_too_narrow_still_shows_whole_ids() -> None:
 
 
 def test_columns_of_nothing_but_zeros_are_left_out_where_there_is_no_room_for_them() -> None:
-    columns = (Column("NAME"), *(Column(name, right=True, spare=True) for name in ("BOOT", "FAIL", "RUN")))
+    columns: Columns[str] = (
+        Column("NAME"),
+        *(Column(name, right=True, spare=True) for name in ("BOOT", "FAIL", "RUN")),
+    )
     listed = [["NAME", "BOOT", "FAIL", "RUN"], ["a", "0", "0", "0"], ["b", "0", "2", "10"]]
     assert without_empty_columns(columns, listed, 21) == (columns, listed)
     narrow, rows = without_empty_columns(columns, listed, 20)

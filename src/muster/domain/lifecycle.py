@@ -48,16 +48,9 @@ class Fact(StrEnum):
     LEFT = "left"
 
 
-LIVE = (
-    NodeState.CREATED,
-    NodeState.IDLE,
-    NodeState.CLAIMED,
-    NodeState.RUNNING,
-    NodeState.RELEASING,
-    NodeState.FAILED,
-)
-"""States in which a machine may still be of use. `terminating` and `terminated` are not."""
 ENDING = (NodeState.TERMINATING, NodeState.TERMINATED)
+LIVE = tuple(state for state in NodeState if state not in ENDING)
+"""States in which a machine may still be of use."""
 PRESENT = tuple(state for state in NodeState if state is not NodeState.TERMINATED)
 WITH_HEALTH = tuple(state for state in LIVE if state is not NodeState.FAILED)
 """States whose health the overview counts. A failed node is already judged."""
