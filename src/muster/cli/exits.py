@@ -3,6 +3,7 @@
 0 ok · 1 failed · 2 usage (the request was wrong) · 3 no capacity · 124 timeout · 130 Ctrl-C
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from muster.domain.codes import Exit, help_for
@@ -28,7 +29,6 @@ OK, FAILED, USAGE, NO_CAPACITY = Exit.OK, Exit.FAILED, Exit.USAGE, Exit.NO_CAPAC
 TIMEOUT, INTERRUPTED = Exit.TIMEOUT, Exit.INTERRUPTED
 _NO_ROOM = (Reason.CAPACITY, Reason.QUOTA, Reason.CAP_REACHED, Reason.ABOVE_CAP)
 _TOO_LATE = (Reason.DEADLINE_EXCEEDED, Reason.MAX_RUNTIME)
-_CALLERS = (InvalidRequest, NotFound, NoDiagnosis, Forbidden, Ambiguous, ClusterExists, NotCancellable)
 _CALLER_STATUS = range(400, 500)
 
 
@@ -65,31 +65,54 @@ class Detached(MusterError):
     """Ctrl-C: the client leaves; the work goes on."""
 
 
-def code_of(error: MusterError) -> int:
-    if isinstance(error, OperationFailed):
-        return error.code
-    if isinstance(error, OutOfPatience):
-        return TIMEOUT
-    if isinstance(error, Detached):
-        return INTERRUPTED
-    if isinstance(error, (UsageProblem, *_CALLERS)):
-        return USAGE
-    if isinstance(error, (CapReached, QueueFull, TooManyShells)):
-        return NO_CAPACITY
-    return _of_answer(error)
+Kinds = Sequence[tuple[type[MusterError], str, int]]
+_KINDS: Kinds = (
+    (OutOfPatience, "wait_over", TIMEOUT),
+    (Detached, "detached", INTERRUPTED),
+    (UsageProblem, "usage", USAGE),
+    (InvalidRequest, "invalid_request", USAGE),
+    (NotFound, "not_found", USAGE),
+    (NoDiagnosis, "no_diagnosis", USAGE),
+    (Forbidden, "forbidden", USAGE),
+    (Ambiguous, "ambiguous", USAGE),
+    (ClusterExists, "cluster_exists", USAGE),
+    (NotCancellable, "not_cancellable", USAGE),
+    (CapReached, "cap_reached", NO_CAPACITY),
+    (QueueFull, "queue_full", NO_CAPACITY),
+    (TooManyShells, "too_many_shells", NO_CAPACITY),
+)
+"""The word for scripts and the exit code of each error."""
 
 
-def _of_answer(error: MusterError) -> int:
-    from muster.client import ServerProblem, Unauthenticated, UnusableAddress, UnusableCertificate
+def _judged(error: MusterError) -> tuple[str, int]:
+    return _entry(error, _KINDS) or _judged_by_client(error)
+
+
+def _entry(error: MusterError, kinds: Kinds) -> tuple[str, int] | None:
+    return next(((name, code) for kind, name, code in kinds if isinstance(error, kind)), None)
+
+
+def _judged_by_client(error: MusterError) -> tuple[str, int]:
+    from muster import client
     from muster.config.contexts import ContextError
 
-    if isinstance(error, Unauthenticated | UnusableAddress | UnusableCertificate | ContextError):
-        return USAGE
-    if not isinstance(error, ServerProblem):
-        return FAILED
+    kinds: Kinds = (
+        (client.UnusableAddress, "usage", USAGE),
+        (client.UnusableCertificate, "usage", USAGE),
+        (ContextError, "usage", USAGE),
+        (client.Untrusted, "untrusted", FAILED),
+        (client.CannotReach, "unreachable", FAILED),
+        (client.Unauthenticated, "unauthenticated", USAGE),
+    )
+    if not isinstance(error, client.ServerProblem):
+        return _entry(error, kinds) or ("failed", FAILED)
     if error.code in _NO_ROOM:
-        return NO_CAPACITY
-    return USAGE if error.status in _CALLER_STATUS else FAILED
+        return error.code, NO_CAPACITY
+    return error.code, USAGE if error.status in _CALLER_STATUS else FAILED
+
+
+def code_of(error: MusterError) -> int:
+    return error.code if isinstance(error, OperationFailed) else _judged(error)[1]
 
 
 def code_of_operation(progress: "Progress") -> int:
@@ -108,49 +131,7 @@ def name_of(error: MusterError) -> str:
     if isinstance(error, OperationFailed):
         found = error.progress.error
         return str(found.code) if found is not None else str(error.progress.status)
-    for kind, name in _NAMES:
-        if isinstance(error, kind):
-            return name
-    return _server_name(error)
-
-
-def _server_name(error: MusterError) -> str:
-    from muster.client import (
-        CannotReach,
-        ServerProblem,
-        Unauthenticated,
-        Untrusted,
-        UnusableAddress,
-        UnusableCertificate,
-    )
-    from muster.config.contexts import ContextError
-
-    if isinstance(error, UnusableAddress | UnusableCertificate | ContextError):
-        return "usage"
-    if isinstance(error, Untrusted):
-        return "untrusted"
-    if isinstance(error, CannotReach):
-        return "unreachable"
-    if isinstance(error, Unauthenticated):
-        return "unauthenticated"
-    return error.code if isinstance(error, ServerProblem) else "failed"
-
-
-_NAMES: tuple[tuple[type[MusterError], str], ...] = (
-    (OutOfPatience, "wait_over"),
-    (Detached, "detached"),
-    (UsageProblem, "usage"),
-    (InvalidRequest, "invalid_request"),
-    (NotFound, "not_found"),
-    (NoDiagnosis, "no_diagnosis"),
-    (Forbidden, "forbidden"),
-    (Ambiguous, "ambiguous"),
-    (ClusterExists, "cluster_exists"),
-    (NotCancellable, "not_cancellable"),
-    (CapReached, "cap_reached"),
-    (QueueFull, "queue_full"),
-    (TooManyShells, "too_many_shells"),
-)
+    return _judged(error)[0]
 
 
 def explained_code(error: MusterError) -> str:
