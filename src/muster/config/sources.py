@@ -1,7 +1,7 @@
 """From three sources to one checked configuration: the file, the environment over it, flags over that."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -96,31 +96,26 @@ def _number(text: str) -> object:
 
 
 def _built(found: Mapping[Key, SourcedValue], known: Installed, path: Path | None) -> Config:
-    sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
-    sections.update({name: {} for name in known.tables})
-    templates: dict[str, dict[str, Any]] = {}
-    sizes: dict[str, dict[str, Any]] = {}
+    schema = _schema(known)
+    sections: dict[str, dict[str, Any]] = {name: {} for name in schema}
     boots = {f"boot_{name}": name for name in known.runtimes}
     wrong = ErrorCollector()
     for key, each in found.items():
         with wrong.gathered():
-            if key[0] == TEMPLATES:
-                _take_template(key, each, templates, known)
-            elif key[0] == CLASSES:
-                _take_named(key, each, sizes, CLASS)
-            elif key[0] in known.broken:
+            if key[0] in known.broken:
                 continue  # no integration can check it; a template that uses it is refused
-            elif key[0] in known.tables:
-                _take_table(key, each, sections[key[0]], known.tables[key[0]])
-            elif key[:1] == ("limits",) and key[1:2] and key[1] in boots:
-                sections["limits"].setdefault("boot_runtimes", {})[boots[key[1]]] = _checked(
-                    values.seconds, key[1], each
-                )
+            if key[0] not in schema:
+                raise _unknown(key[0], replace(each, where=each.table or each.where), schema)
+            if key[0] in known.tables:
+                _check_secret(key, each, known.tables[key[0]])
+            if key[0] == "limits" and key[1:2] and key[1] in boots:
+                runtimes = sections["limits"].setdefault("boot_runtimes", {})
+                runtimes[boots[key[1]]] = _checked(values.seconds, key[1], each)
             else:
-                _take(key, each, sections, known)
+                _take(key, 1, each, schema[key[0]], sections[key[0]])
     classes: tuple[ResourceClass, ...] = ()
     with wrong.gathered():
-        classes = _classes(sizes, found)
+        classes = _classes(sections[CLASSES], found)
     server = ServerConfig(**sections["server"])
     priced = (server.store or "").startswith(f"{DYNAMODB}://")
     sections["limits"].setdefault("stale_after", _stale_after(sections["limits"], priced=priced))
@@ -133,7 +128,7 @@ def _built(found: Mapping[Key, SourcedValue], known: Installed, path: Path | Non
         with wrong.gathered():
             tables[name] = _table(name, table, sections[name], found, wrong)
     specs: list[TemplateSpec] = []
-    for name, content in templates.items():
+    for name, content in sections[TEMPLATES].items():
         # What values mean together is only looked at once each of them can be used.
         if not wrong.values_of(f"{TEMPLATES}.{name}"):
             with wrong.gathered():
@@ -156,46 +151,86 @@ def _built(found: Mapping[Key, SourcedValue], known: Installed, path: Path | Non
     )
 
 
-def _take(key: Key, found: SourcedValue, sections: dict[str, dict[str, Any]], known: Installed) -> None:
-    if key[0] not in SECTIONS:
-        names = (*SECTIONS, *known.tables, CLASSES, TEMPLATES)
-        raise _unknown(key[0], replace(found, where=found.table or found.where), names)
-    _take_key(key, found, sections[key[0]], SECTIONS[key[0]])
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Tables with free names: [templates.NAME]."""
+
+    keys: "_Schema"
 
 
-def _take_table(key: Key, found: SourcedValue, content: dict[str, Any], table: Table) -> None:
-    """Take a setting of an integration."""
-    if table.named:
-        _take_named(key, found, content, table.keys, free=table.free)
-    elif key[1:2] and key[1] in table.maps:
-        _take_mapped(key, found, content, table.keys[key[1]])
-    elif key[1:2] and key[1] in table.secret and not found.text:
+@dataclass(frozen=True, slots=True)
+class _Map:
+    """A table with free names, and the check of its values."""
+
+    check: Check
+
+
+@dataclass(frozen=True, slots=True)
+class _Nested:
+    """A value, or a table to any depth. The class of the outer table checks what is inside."""
+
+    check: Check | None = None
+    """None: it must be a table."""
+
+
+_Schema = Mapping[str, Any]
+"""By name: the check of a value, or what may be in a table."""
+
+
+def _schema(known: Installed) -> _Schema:
+    template: dict[str, Any] = {**TEMPLATE}
+    for part in known.template_tables.values():
+        nested = part.read is not None
+        template[part.name] = {key: _Nested(each) if nested else each for key, each in part.keys.items()}
+    tables: dict[str, Any] = {}
+    for name, table in known.tables.items():
+        keys: dict[str, Any] = {**table.keys}
+        keys |= {key: _Map(table.keys[key]) for key in table.maps}
+        keys |= {key: _Nested() for key in table.free}
+        tables[name] = _Named(keys) if table.named else keys
+    return {**SECTIONS, CLASSES: _Named(CLASS), TEMPLATES: _Named(template), **tables}
+
+
+def _take(key: Key, depth: int, found: SourcedValue, schema: Any, content: dict[str, Any]) -> None:
+    """Put a setting into the content of the table `key[:depth]`, which the schema describes."""
+    rest, own = key[depth:], key[depth - 1]
+    is_named = isinstance(schema, _Named)
+    if len(rest) <= is_named and found.value != {}:
+        rule = f"{own} is a table: write [{'.'.join(key)}]"
+        if is_named:
+            rule = f"a {own.rstrip('s')} is a table: write [{own}.NAME]"
+        raise ConfigError(own, found.value, rule, found.where)
+    if not rest:
+        return
+    name, path = rest[0], ".".join(rest)
+    match schema:
+        case _Named(keys):
+            _take(key, depth + 1, found, keys, content.setdefault(name, {}))
+        case _Map(of_value):
+            content[path] = _checked(of_value, f"{own}.{path}", found)
+        case _Nested():
+            for each in rest[:-1]:
+                content = content.setdefault(each, {})
+            content[rest[-1]] = found.value
+        case _ if name not in schema:
+            raise _unknown(name, found, schema)
+        case _:
+            inner = schema[name]
+            check: Any = inner.check if isinstance(inner, _Nested) and len(rest) == 1 else inner
+            if not callable(check):
+                _take(key, depth + 1, found, inner, content.setdefault(name, {}))
+            elif len(rest) == 1:
+                content[name] = _checked(check, name, found)
+            else:
+                raise _unknown(path, found, schema)
+
+
+def _check_secret(key: Key, found: SourcedValue, table: Table) -> None:
+    """Refuse a secret that stands in the file."""
+    if key[1:2] and key[1] in table.secret and not found.text:
         rule = f"{key[1]} must not be in this file: put it into a file of its own"
         more = f", see {key[1]}_file" if f"{key[1]}_file" in table.keys else " or the environment"
         raise ConfigError(key[1], "…", f"{rule}{more}", found.where)
-    else:
-        _take_key(key, found, content, table.keys)
-
-
-def _take_key(key: Key, found: SourcedValue, content: dict[str, Any], keys: Mapping[str, Check]) -> None:
-    if len(key) == 1:
-        if found.value != {}:
-            raise ConfigError(key[0], found.value, f"{key[0]} is a table: write [{key[0]}]", found.where)
-        return
-    if len(key) > 2 or key[1] not in keys:  # noqa: PLR2004 — a section and a name
-        raise _unknown(".".join(key[1:]), found, keys)
-    content[key[1]] = _checked(keys[key[1]], key[1], found)
-
-
-def _take_mapped(key: Key, found: SourcedValue, section: dict[str, Any], check: Check) -> None:
-    """Take a value of a table with free names."""
-    if len(key) == 2:  # noqa: PLR2004 — a section and a name
-        if found.value != {}:
-            rule = f"{key[1]} is a table: write [{'.'.join(key)}]"
-            raise ConfigError(key[1], found.value, rule, found.where)
-        return
-    name = ".".join(key[2:])
-    section.setdefault(key[1], {})[name] = _checked(check, f"{key[1]}.{name}", found)
 
 
 def _table(
@@ -224,62 +259,6 @@ def _value(table: Table, place: Key, content: Mapping[str, Any], found: Mapping[
     return value
 
 
-def _take_template(
-    key: Key, found: SourcedValue, templates: dict[str, dict[str, Any]], known: Installed
-) -> None:
-    table = known.template_tables.get(key[2]) if len(key) > 2 else None  # noqa: PLR2004 — its table
-    if table is None:
-        names = {**TEMPLATE, **dict.fromkeys(known.template_tables)}
-        _take_named(key, found, templates, TEMPLATE, names)
-        return
-    content = templates.setdefault(key[1], {}).setdefault(table.name, {})
-    if table.read is not None and len(key) > 4:  # noqa: PLR2004 — … a field, and what is inside
-        _take_nested(key[3:], found, content)
-    else:
-        _take_inner(key, found, content, table.keys)
-
-
-def _take_inner(key: Key, found: SourcedValue, content: dict[str, Any], known: Mapping[str, Check]) -> None:
-    """Take a setting of a table in a template: [templates.NAME.TABLE]."""
-    if len(key) == 3:  # noqa: PLR2004 — templates, its name, the table
-        if found.value != {}:
-            rule = f"{key[2]} is a table: write [{'.'.join(key)}]"
-            raise ConfigError(key[2], found.value, rule, found.where)
-        return
-    if len(key) > 4 or key[3] not in known:  # noqa: PLR2004 — … and a field
-        raise _unknown(".".join(key[3:]), found, known)
-    content[key[3]] = _checked(known[key[3]], key[3], found)
-
-
-def _take_named(
-    key: Key,
-    found: SourcedValue,
-    named: dict[str, dict[str, Any]],
-    known: Mapping[str, Check],
-    names: Mapping[str, object] | None = None,
-    *,
-    free: tuple[str, ...] = (),
-) -> None:
-    """Take a setting of a named table: [templates.NAME], [classes.NAME].
-
-    `names`: names to suggest for an unknown one, if more than the known ones.
-    """
-    if len(key) < 3 and found.value != {}:  # noqa: PLR2004 — the table, its name, a field
-        rule = f"a {key[0].rstrip('s')} is a table: write [{key[0]}.NAME]"
-        raise ConfigError(key[0], found.value, rule, found.where)
-    if len(key) == 1:
-        return
-    content = named.setdefault(key[1], {})
-    if len(key) == 2:  # noqa: PLR2004
-        return
-    if key[2] in free:
-        _take_free(key[2:], found, content)
-        return
-    if len(key) > 3 or key[2] not in known:  # noqa: PLR2004
-        raise _unknown(key[2] if names else ".".join(key[2:]), found, names or known)
-    content[key[2]] = _checked(known[key[2]], key[2], found)
-
-
 def _part(
     table: TemplateTable[Any], place: Key, content: Mapping[str, Any], found: Mapping[Key, SourcedValue]
 ) -> Any:
@@ -295,23 +274,6 @@ def _part(
         # Some name themselves with their table, for the API.
         own = error.field.removeprefix(f"{table.name}.")
         raise _misplaced(InvalidRequest(own, error.value, error.rule), place, found) from error
-
-
-def _take_free(key: Key, found: SourcedValue, content: dict[str, Any]) -> None:
-    """A value inside a table with any content. The class of the outer table checks it."""
-    if len(key) == 1:
-        if found.value != {}:
-            raise ConfigError(key[0], found.value, f"{key[0]} is a table", found.where)
-        content.setdefault(key[0], {})
-        return
-    _take_nested(key[1:], found, content.setdefault(key[0], {}))
-
-
-def _take_nested(key: Key, found: SourcedValue, table: dict[str, Any]) -> None:
-    """Put a value back into the nested table that it came from."""
-    for name in key[:-1]:
-        table = table.setdefault(name, {})
-    table[key[-1]] = found.value
 
 
 def _classes(
@@ -396,7 +358,7 @@ def _checked(check: Check, name: str, found: SourcedValue) -> object:
         raise ConfigError(name, found.value, f"{name} {error.rule}", found.where) from error
 
 
-def _unknown(name: str, found: SourcedValue, known: Mapping[str, object] | tuple[str, ...]) -> UnknownSetting:
+def _unknown(name: str, found: SourcedValue, known: _Schema) -> UnknownSetting:
     return UnknownSetting(name, found.value, nearest(name, tuple(known)), found.where)
 
 
