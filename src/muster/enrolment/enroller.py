@@ -240,7 +240,7 @@ class Enrolment:
             runtime_binding is None
             or not await runtime_binding[0].attached(at.node, *runtime_binding[1:], ended=ended)
         ):
-            return None  # its own report isn't enough; `arrivals` looks again
+            return None  # its own report isn't enough; `controllers.attachments` looks again
         now = self._ports.clock.now()
         until = deadlines.attached_until(at.operation, self._limits, now=now)
         return nodes.attached(at.node, now=now, deadline_at=until)
