@@ -21,10 +21,12 @@ from muster.domain.operation import Status
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
 from muster.domain.text import counted
+from muster.integrations.process.demo_site import DemoFailed, Site
+from muster.integrations.process.doctor import in_force
+from muster.integrations.process.tables import ProcessConfig
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
-    from muster.integrations.process.demo_site import Site
     from muster.wire.operations import Operation
 
 COUNT = 3
@@ -73,8 +75,6 @@ def demo(
 ) -> None:
     """Show Muster at work: an own server and three nodes, cold, used, returned and warm; then end
     everything."""
-    from muster.integrations.process.demo_site import Site
-
     with interruptible():
         if stop is not None:
             left = Site.found(stop).end()
@@ -85,8 +85,6 @@ def demo(
 
 
 def _perform(*, keep: bool) -> None:
-    from muster.integrations.process.demo_site import DemoFailed, Site
-
     _told("starting a server in a temporary directory")
     site = Site.started()
     ended = False
@@ -115,10 +113,7 @@ def _perform(*, keep: bool) -> None:
         raise DemoFailed(f"{counted(leaked, 'node')} had to be killed: please report this")
 
 
-def _isolation(site: "Site") -> str:
-    from muster.integrations.process.doctor import in_force
-    from muster.integrations.process.tables import ProcessConfig
-
+def _isolation(site: Site) -> str:
     report = in_force(site.directory, ProcessConfig())
     return report.notice or "in a sandbox each"
 
@@ -176,7 +171,6 @@ def _followed(client: "SyncClient", operation: "Operation") -> "Operation":
 
 def _executed(client: "SyncClient", operation: "Operation") -> None:
     from muster.client import calls
-    from muster.integrations.process.demo_site import DemoFailed
 
     made = client.send(calls.execute(Execution(argv=tuple(COMMAND)), operation_id=operation.operation_id))
     patience, how = Patience(TIMEOUT), "the demo ends"
@@ -192,7 +186,7 @@ def _executed(client: "SyncClient", operation: "Operation") -> None:
             )
 
 
-def _left_up(site: "Site", figures: Figures) -> None:
+def _left_up(site: Site, figures: Figures) -> None:
     again = f"muster demo --stop {site.directory}"
     if output.wants_json():
         kept = {"url": site.url, "data_dir": str(site.directory), "stop": again}

@@ -18,6 +18,7 @@ from typing import Self
 from muster.cli.exits import UsageProblem
 from muster.domain.errors import MusterError
 from muster.integrations.process.local_server import LocalServer, ignore_interrupts
+from muster.slots import processes
 
 PREFIX = "muster-demo-"
 RECORD = "demo.json"
@@ -37,8 +38,6 @@ class Site(LocalServer):
     @classmethod
     def started(cls, config: str = "") -> Self:
         """Start a server. `config`: the text of its muster.toml."""
-        from muster.slots import processes
-
         directory = Path(tempfile.mkdtemp(prefix=PREFIX))
         (directory / "muster.toml").write_text(config, encoding="utf-8")
         child: subprocess.Popen[str] | None = None
@@ -59,7 +58,7 @@ class Site(LocalServer):
             raise
         return site
 
-    def _announced(self, child: "subprocess.Popen[str]") -> str:
+    def _announced(self, child: subprocess.Popen[str]) -> str:
         """Return the line of JSON that the server prints once it listens."""
         said = child.stdout.readline() if child.stdout is not None else ""
         try:
@@ -137,7 +136,7 @@ class Site(LocalServer):
         return super().serving() if self._child is None else self._child.poll() is None
 
 
-def _spawned(directory: Path) -> "subprocess.Popen[str]":
+def _spawned(directory: Path) -> subprocess.Popen[str]:
     """Start a real server with this Python, which ignores our Ctrl-C: the demo stops it in order."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
     command = [sys.executable, "-m", "muster.cli", "serve", "--port", "0", "--data-dir", str(directory)]

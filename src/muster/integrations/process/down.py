@@ -10,10 +10,11 @@ from muster.cli import output
 from muster.cli.exits import UsageProblem
 from muster.cli.options import Yes, confirm
 from muster.domain.text import counted
+from muster.integrations.process.local_server import LocalServer, NotEnded, ignore_interrupts
+from muster.slots import processes
 
 if TYPE_CHECKING:
     from muster.config import DataDirectory
-    from muster.integrations.process.local_server import LocalServer
 
 WAIT = 300.0
 """Machines of a cloud take a minute or two to end."""
@@ -31,7 +32,6 @@ def down(
     Operations that have not ended are cancelled. While runs have nodes, it asks first.
     """
     from muster.config import DataDirectory, default_data_directory, load
-    from muster.integrations.process.local_server import NotEnded, ignore_interrupts
 
     if os.environ.get("MUSTER_SERVER"):
         raise UsageProblem("cannot end a server elsewhere: unset MUSTER_SERVER to end that of this machine")
@@ -66,10 +66,8 @@ def down(
         output.say("  the store is kept; `muster serve` continues from there")
 
 
-def _found(data: "DataDirectory", nodes: Path | None) -> "LocalServer":
+def _found(data: "DataDirectory", nodes: Path | None) -> LocalServer:
     from muster.config.data_directory import DirectoryInUse
-    from muster.integrations.process.local_server import LocalServer
-    from muster.slots import processes
 
     start, pid = "", data.pid() or 0
     try:
@@ -86,7 +84,7 @@ def _found(data: "DataDirectory", nodes: Path | None) -> "LocalServer":
     )
 
 
-def _active(server: "LocalServer") -> int:
+def _active(server: LocalServer) -> int:
     """Return the nodes that runs have."""
     from muster.client import calls
 
@@ -94,10 +92,9 @@ def _active(server: "LocalServer") -> int:
         return len(client.send(calls.nodes(state=("running", "claimed"), limit=500)).items)
 
 
-def _end_by_server(server: "LocalServer") -> None:
+def _end_by_server(server: LocalServer) -> None:
     """Terminate all nodes through the server, paused meanwhile. The pause is lifted at the very end."""
     from muster.client import calls
-    from muster.integrations.process.local_server import NotEnded
 
     def told(left: int) -> None:
         if left and not output.wants_json():

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster.domain.errors import MusterError, NotCancellable, NotFound
+from muster.slots import processes, termination
+from muster.slots.states import look
+from muster.slots.tree import Slot, Tree
 
 if TYPE_CHECKING:
     from muster.client import SyncClient
-    from muster.slots.tree import Slot
 
 STOP_WITHIN = 15.0
 END_WITHIN = 25.0
@@ -54,8 +56,6 @@ class LocalServer:
         return SyncClient(self.url, DataDirectory(self.directory).admin_token())
 
     def serving(self) -> bool:
-        from muster.slots import processes
-
         there = bool(self._start) and processes.start_time(self._pid) == self._start
         return there and (not processes.LINUX or processes.running(self._pid))  # a zombie serves no request
 
@@ -103,8 +103,6 @@ class LocalServer:
 
     def leftovers(self) -> int:
         """Return the nodes that exist: by lock, and by the marks of everything that a node started."""
-        from muster.slots import processes
-
         slots = [slot for slot in self._slots() if slot.started]
         locked = {slot.machine_id for slot in slots if not slot.gone and slot.locked()}
         marks = {record.marker: slot.machine_id for slot in slots if (record := slot.record()) is not None}
@@ -113,9 +111,6 @@ class LocalServer:
 
     def force(self) -> None:
         """End nodes without a server: what it did not end any more."""
-        from muster.slots import termination
-        from muster.slots.states import look
-
         until = time.monotonic() + END_WITHIN
         while time.monotonic() < until:
             alive = [slot for slot in self._slots() if slot.started and not slot.gone]
@@ -126,9 +121,7 @@ class LocalServer:
             look(alive, grace=1.0, now=time.time())
             time.sleep(LOOK_EVERY)
 
-    def _slots(self) -> "Sequence[Slot]":
-        from muster.slots.tree import Tree
-
+    def _slots(self) -> Sequence[Slot]:
         return tuple(Tree(self.nodes, self._installation).all_slots()) if self._installation else ()
 
 
