@@ -98,13 +98,9 @@ def _watched(client: "SyncClient", commands: Sequence["Command"], wait: float | 
         output.print_json(
             {
                 "exit_code": worst_exit_code(ended),
-                "commands": [_with(each, outputs[each.ordinal]) for each in ended],
+                "commands": [{**plain(each), "output": outputs[each.ordinal]} for each in ended],
             }
         )
     else:
         print_failures(ended)
     return worst_exit_code(ended)
-
-
-def _with(command: "Command", output: str) -> dict[str, object]:
-    return {**plain(command), "output": output}

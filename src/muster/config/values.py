@@ -54,6 +54,10 @@ def known(*words: str) -> Check:
     return lambda name, value: checks.known(name, value, words)
 
 
+def secret(name: str, value: object) -> object:
+    return checks.text(name, value, longest=4096)
+
+
 def text_or_number(name: str, value: object) -> object:
     return checks.text(name, str(value) if type(value) is int else value)
 

@@ -443,10 +443,6 @@ _SOURCES = {
 _BEFORE_COMMIT = frozenset({NodeState.CREATED, NodeState.CLAIMED})
 
 
-def _in_one_line(detail: str) -> str:
-    return detail.partition("\n")[0][:DETAIL_MAX]
-
-
 def _moved(
     node: Node,
     verb: Verb,
@@ -466,7 +462,7 @@ def _moved(
         deadline_at=deadline_at,
         deadline_source=_SOURCES.get(verb, "") if deadline_at is not None else "",
         reason=reason,
-        detail=_in_one_line(detail) if reason is not node.reason else node.detail,
+        detail=detail.partition("\n")[0][:DETAIL_MAX] if reason is not node.reason else node.detail,
     )
     if unbound:
         after = replace(

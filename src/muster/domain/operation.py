@@ -284,11 +284,8 @@ _STOPS = (Step.CANCEL_REQUESTED, Step.FAILING)
 def next_shown(operation: Operation, progress: Progress, *, now: float) -> Progress:
     """Return what a publish of `progress` would show. The bar stands still once the work was told to stop."""
     shown = advanced(operation.progress, progress, now=now)
-    return stopped(shown, now=now) if _told_to_stop(operation) else shown
-
-
-def _told_to_stop(operation: Operation) -> bool:
-    return operation.verdict is not None or operation.cancel_requested_at is not None
+    told_to_stop = operation.verdict is not None or operation.cancel_requested_at is not None
+    return stopped(shown, now=now) if told_to_stop else shown
 
 
 def _changed(

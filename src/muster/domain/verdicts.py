@@ -97,11 +97,7 @@ def tone_of(calls: Calls) -> Tone:
         return Tone.PENDING
     if rate >= FAILING:
         return Tone.DANGER
-    return Tone.WARNING if rate >= DOUBTFUL or _throttling(calls) else Tone.SUCCESS
-
-
-def _throttling(calls: Calls) -> bool:
-    return calls.throttled / calls.calls >= THROTTLED
+    return Tone.WARNING if rate >= DOUBTFUL or calls.throttled / calls.calls >= THROTTLED else Tone.SUCCESS
 
 
 def _store(store: Calls) -> Iterator[Finding]:

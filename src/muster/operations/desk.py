@@ -186,14 +186,11 @@ class OperationDesk:
             if assignment not in known:
                 raise NotFound(f"assignment of {target.id}", assignment)
         if fence is None and not ours and target.ended and target.members:
-            request = replace(request, already=await self._is_back(target, request))
+            request = replace(request, already=is_back(request, (await self._store.view(target.id)).nodes))
         deadline = deadlines.for_operation(Kind.RELEASE, template=None, limits=self._settings.limits)
         return await self._submit(
             Kind.RELEASE, request, deadline, key=key, run=target.run, fence=fence, actor=actor
         )
-
-    async def _is_back(self, target: Operation, request: ReleaseRequest) -> bool:
-        return is_back(request, (await self._store.view(target.id)).nodes)
 
     async def release_run(
         self,

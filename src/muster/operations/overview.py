@@ -143,7 +143,11 @@ class OverviewReader:
             starved=self._starved(pools),
             clusters=tuple(_failing(clusters, open_now)),
             local=local,
-            internal=tuple(each for each in failed if each.at >= now - HOUR and _internal(each)),
+            internal=tuple(
+                each
+                for each in failed
+                if each.at >= now - HOUR and each.what is Failed.OPERATION and each.reason is Reason.INTERNAL
+            ),
             unserved=jobs.unserved,
             job_sources=jobs.sources,
             stuck_operations=_stuck(open_now, now),
@@ -283,10 +287,6 @@ def _failures(failed: Sequence[Failure], *, since: float, local: LocalAdvice) ->
     """The list is the newest: what it holds back is older than all that it shows."""
     within = [each for each in failed if each.at >= since]
     return Failures(groups=grouped(within, local=local), more=len(within) == FAILURES_MOST)
-
-
-def _internal(failure: Failure) -> bool:
-    return failure.what is Failed.OPERATION and failure.reason is Reason.INTERNAL
 
 
 def _stuck(open_now: Sequence[Operation], now: float) -> tuple[Operation, ...]:

@@ -76,7 +76,7 @@ class HttpProber:
         tls = self._tls if parts.scheme == "https" else None
         reader, writer = await asyncio.open_connection(
             str(address),
-            _port(parts),
+            parts.port or _PORTS[parts.scheme],
             limit=LINE_MOST,
             ssl=tls,
             server_hostname=parts.hostname if tls else None,
@@ -105,10 +105,6 @@ def _parsed(url: str) -> SplitResult:
     if not usable or parts.username or parts.password or parts.fragment:
         raise InvalidRequest("address", url, rule)
     return parts
-
-
-def _port(parts: SplitResult) -> int:
-    return parts.port or _PORTS[parts.scheme]
 
 
 def _request(parts: SplitResult) -> bytes:

@@ -55,7 +55,7 @@ async def ask(
         answer = await http.request(method, url, headers=headers, json=body)
         data = answer.json() if answer.content else None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        raise Uncertain(f"cannot reach GitHub ({method} {_path(url)}): {_named(error)}") from error
+        raise Uncertain(f"cannot reach GitHub ({method} {httpx.URL(url).path}): {_named(error)}") from error
     return Answer(status=answer.status_code, data=data, headers=answer.headers)
 
 
@@ -98,10 +98,6 @@ def _said(answer: Answer) -> str:
     message = answer.data.get("message") if isinstance(answer.data, dict) else None
     words = " ".join(str(message).split()) if message else "no words"
     return words[:WORDS_MOST]
-
-
-def _path(url: str) -> str:
-    return httpx.URL(url).path
 
 
 def _named(error: Exception) -> str:

@@ -75,10 +75,6 @@ def _package_url(name: str, value: object) -> object:
     return text
 
 
-def _secret(name: str, value: object) -> object:
-    return checks.text(name, value, longest=4096)
-
-
 def _repositories(name: str, value: object) -> object:
     if not isinstance(value, list):
         raise InvalidRequest(name, value, 'must be a list of repositories: ["acme/shop", "acme/*"]')
@@ -110,12 +106,12 @@ SETTINGS = Table(
     keys={
         "url": values.url,
         "api_url": values.url,
-        "token": _secret,
+        "token": values.secret,
         "app_id": values.text_or_number,
         "runner_sha256": _hashes,
         "runner_url": _package_url,
         "runners_per_minute": values.whole(1, 100_000),
-        "webhook_secret": _secret,
+        "webhook_secret": values.secret,
         "repositories": _repositories,
         "issuer": values.url,
     },

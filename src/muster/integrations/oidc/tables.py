@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 from muster.config import values
 from muster.config.tables import Table
-from muster.domain import checks
 from muster.domain.errors import InvalidRequest
 from muster.integrations.oidc.roles import GRANTED
 from muster.ports.sign_in import Lifetimes
@@ -57,10 +56,6 @@ def _issuer(name: str, value: object) -> object:
     return text
 
 
-def _secret(name: str, value: object) -> object:
-    return checks.text(name, value, longest=4096)
-
-
 def _together(config: OidcConfig) -> None:
     if not config.configured:
         if config.client_id or config.roles:
@@ -86,7 +81,7 @@ SETTINGS = Table(
     kind=OidcConfig,
     keys={
         "issuer": _issuer,
-        "client_secret": _secret,
+        "client_secret": values.secret,
         "roles": values.texts,
     },
     environment=("issuer", "client_id"),

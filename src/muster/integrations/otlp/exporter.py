@@ -96,7 +96,8 @@ class Exporter:
 
     async def _run(self) -> None:
         while True:
-            await self._clock.sleep(max(EVERY, self._pause()))
+            pause = backoff(self._failures - 1, first=EVERY, most=PAUSE_MOST) if self._failures else 0.0
+            await self._clock.sleep(max(EVERY, pause))
             try:
                 await self.export()
             except StoreUnavailable:
@@ -200,6 +201,3 @@ class Exporter:
         if not self._failures:
             logger.warning("%s; spans are kept as far as memory is set aside for them", error)
         self._failures += 1
-
-    def _pause(self) -> float:
-        return backoff(self._failures - 1, first=EVERY, most=PAUSE_MOST) if self._failures else 0.0

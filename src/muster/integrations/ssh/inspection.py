@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from muster.domain.errors import Uncertain
-from muster.domain.template import RESOURCE_CLASSES, ResourceClass
+from muster.domain.template import RESOURCE_CLASSES
 from muster.domain.text import counted
 from muster.integration import Check, Level
 from muster.integrations.ssh.hosts import RemoteHost
@@ -68,7 +68,7 @@ def _reach(host: Host, told: Mapping[str, Any], _now: float) -> Iterator[Finding
 
 
 def _room(host: Host, told: Mapping[str, Any], _now: float) -> Iterator[Finding]:
-    size = _size(host)
+    size = RESOURCE_CLASSES[host.settings.resource_class or "small"]
     for what, has, needs in (
         ("processors", told["cpu"], host.slots * size.cpu),
         ("MiB of memory", told["memory_mib"], host.slots * size.memory_mib),
@@ -101,10 +101,6 @@ def _neighbours(_host: Host, told: Mapping[str, Any], _now: float) -> Iterator[F
     for name, count in told["others"].items():
         words = f"{counted(count, 'node')} of installation {name} run there too, beyond these slots"
         yield Level.WARNING, words, "share the slots out between both installations"
-
-
-def _size(host: Host) -> ResourceClass:
-    return RESOURCE_CLASSES[host.settings.resource_class or "small"]
 
 
 def _fine(host: Host, told: Mapping[str, Any]) -> str:

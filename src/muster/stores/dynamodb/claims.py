@@ -220,7 +220,7 @@ class _Group:
         while left and self.wanted:
             best = left[: min(self.wanted, AT_ONCE)]
             bound = [
-                _Bound(self._claimed(node, *place), place[0])
+                _Bound(claimed(node, place[1], now=self._now, deadline_at=place[0].deadline_at), place[0])
                 for node, place in zip(best, self._places, strict=False)
             ]
             try:
@@ -243,6 +243,3 @@ class _Group:
         """Leave out an operation whose lease was taken over; the others continue."""
         self._lost[fence] = lease_lost_error(fence)
         self._places = deque((ask, binding) for ask, binding in self._places if ask.fence != fence)
-
-    def _claimed(self, node: Node, ask: Ask, binding: Binding) -> Node:
-        return claimed(node, binding, now=self._now, deadline_at=ask.deadline_at)
