@@ -52,7 +52,7 @@ class About:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     code: str
-    tone: Tone
+    tone: Tone = Tone.WARNING
     culprit: Culprit
     text: str
     advice: str

@@ -142,7 +142,6 @@ def _duties(duties: Sequence[DutyObservation], now: float) -> Iterator[Finding]:
         if duty.problem and not duty.late:
             yield Finding(
                 code="duty_interrupted",
-                tone=Tone.WARNING,
                 culprit=Culprit.US,
                 text=f"The controller {duty.name} failed: {duty.problem}.",
                 advice="It tries again. If this finding stays, read the server's log.",
@@ -192,7 +191,6 @@ def _dependencies(dependencies: Sequence[Dependency]) -> Iterator[Finding]:
         else:
             yield Finding(
                 code="provider_throttles",
-                tone=Tone.WARNING,
                 culprit=each.culprit,
                 text=f"{each.name} throttled {calls.throttled} of {calls.calls} calls.",
                 advice="Ask the provider for a higher request limit, or reduce other use of the account.",
@@ -314,7 +312,6 @@ def _starved(signs: Observations) -> Iterator[Finding]:
     for pool in signs.starved:
         yield Finding(
             code="starved",
-            tone=Tone.WARNING,
             culprit=Culprit.TEMPLATE,
             text=f"{pool.template} should keep {pool.wanted} warm and has {pool.has}: {pool.why}",
             advice="Configure the server for this template, or change and apply the template.",
@@ -328,7 +325,6 @@ def _leftovers(signs: Observations) -> Iterator[Finding]:
         oldest = signs.stuck[0]
         yield Finding(
             code="stuck_terminating",
-            tone=Tone.WARNING,
             culprit=Culprit.MACHINE if oldest.template in signs.local else Culprit.CLOUD,
             text=f"Muster can't terminate {counted(len(signs.stuck), 'machine')}, the oldest for"
             f" {aged(signs.now - oldest.entered_at)}.",
@@ -339,7 +335,6 @@ def _leftovers(signs: Observations) -> Iterator[Finding]:
     if signs.orphans:
         yield Finding(
             code="orphans",
-            tone=Tone.WARNING,
             culprit=Culprit.US,
             text=f"Muster terminates {counted(len(signs.orphans), 'machine')} without a record.",
             advice="If this repeats, look for another program that uses this installation's tag.",
@@ -354,7 +349,6 @@ def _undelivered(backlogs: Sequence[Backlog], now: float) -> Iterator[Finding]:
         if each.removed:
             yield Finding(
                 code="webhook_removed",
-                tone=Tone.WARNING,
                 culprit=Culprit.OPERATOR,
                 text=f"Webhook {each.webhook} is no longer in the settings, and has"
                 f" {counted(each.waiting + each.given_up, 'undelivered message')}.",
@@ -367,7 +361,6 @@ def _undelivered(backlogs: Sequence[Backlog], now: float) -> Iterator[Finding]:
             waits = f"{counted(each.waiting, 'message')} of webhook {each.webhook}"
             yield Finding(
                 code="webhook_waits",
-                tone=Tone.WARNING,
                 culprit=Culprit.OPERATOR,
                 text=f"{waits} {'waits' if each.waiting == 1 else 'wait'}, the oldest for"
                 f" {aged(now - each.oldest_since)}: {each.problem}.",
@@ -378,7 +371,6 @@ def _undelivered(backlogs: Sequence[Backlog], now: float) -> Iterator[Finding]:
         if each.given_up_at is not None:
             yield Finding(
                 code="webhook_dropped",
-                tone=Tone.WARNING,
                 culprit=Culprit.OPERATOR,
                 text=f"{counted(each.given_up, 'message')} of webhook {each.webhook}"
                 f" {'was' if each.given_up == 1 else 'were'} given up, the last"
@@ -402,7 +394,6 @@ def _brakes(signs: Observations) -> Iterator[Finding]:
     resume = "muster resume" if None in signs.paused else f"muster resume {one}"
     yield Finding(
         code="paused",
-        tone=Tone.WARNING,
         culprit=Culprit.OPERATOR,
         text=f"Paused: {_listed(names)}.{waits}",
         advice=f"Resume when the reason is gone: `{resume}`.",
@@ -417,7 +408,6 @@ def _queue(waiting: Sequence[Waiting], now: float) -> Iterator[Finding]:
         if group.reason is WaitsFor.ROOM and age > QUEUED:
             yield Finding(
                 code="no_room",
-                tone=Tone.WARNING,
                 culprit=Culprit.DEMAND,
                 text=f"{counted(group.count, 'operation')} {group.text}, the oldest for {aged(age)}.",
                 advice="Raise max_nodes, release nodes that are not needed, or wait.",

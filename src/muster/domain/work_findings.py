@@ -35,7 +35,6 @@ def job_findings(signs: Observations) -> Iterator[Finding]:
         waits = "waits" if group.count == 1 else "wait"
         yield Finding(
             code="jobs_unserved",
-            tone=Tone.WARNING,
             culprit=_CULPRITS[group.cause],
             text=f"{counted(group.count, 'job')} {waits}, the oldest for {aged(age)}: {group.text}.",
             advice=f"{group.advice[:1].upper()}{group.advice[1:]}. See `muster jobs why {group.example}`.",
@@ -49,7 +48,6 @@ def job_findings(signs: Observations) -> Iterator[Finding]:
             lasts = "" if since is None else f" For {aged(signs.now - since)}."
             yield Finding(
                 code="job_source",
-                tone=Tone.WARNING,
                 culprit=Culprit.RUNTIME,
                 text=f"{source.queue or source.source}: {source.problem.rstrip('.')}.{lasts}",
                 advice="Run `muster doctor` and see `muster jobs`.",
