@@ -14,7 +14,7 @@ from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Key, record, restored, text
-from muster.stores.dynamodb.writes import ABSENT, THERE, Write, conflict
+from muster.stores.dynamodb.writes import ABSENT, THERE, Write, again, conflict
 from muster.stores.records import device_over
 
 EVERYTHING = "*"
@@ -47,8 +47,9 @@ class DynamoAccess:
 
     async def token_for(self, secret_hash: str) -> ApiToken | None:
         item = await self._table.get(keys.secret(secret_hash))
-        found = None if item is None else await self._table.get((keys.TOKENS, text(item, "token")))
-        return None if found is None else restored(ApiToken, found)
+        if item is None:
+            return None
+        return await self._table.record(ApiToken, (keys.TOKENS, text(item, "token")))
 
     async def tokens(self) -> Sequence[ApiToken]:
         found = [restored(ApiToken, item) for item in await self._table.query(keys.TOKENS, most=1000)]
@@ -64,13 +65,7 @@ class DynamoAccess:
             return token
         revoked = replace(token, revoked_at=now)
         write = Write()
-        write.update(
-            (keys.TOKENS, token_id),
-            "SET #d = :after",
-            {"after": record(revoked), "before": item["d"]},
-            where="#d = :before",
-            refused=lambda _item: Again(token_id),
-        )
+        write.replace((keys.TOKENS, token_id), item, revoked, again(token_id))
         write.tell(of_token_revoked(token, actor=actor), at=now)
         await self._feed.commit(write)
         return revoked
@@ -86,13 +81,7 @@ class DynamoAccess:
         if token.seen_at is not None and token.seen_at >= now:
             return
         write = Write()
-        write.update(
-            (keys.TOKENS, token_id),
-            "SET #d = :after",
-            {"after": record(replace(token, seen_at=now)), "before": item["d"]},
-            where="#d = :before",
-            refused=lambda _item: Again(token_id),
-        )
+        write.replace((keys.TOKENS, token_id), item, replace(token, seen_at=now), again(token_id))
         await self._feed.commit(write)
 
     # --- terminals that sign in -------------------------------------------------------------------
@@ -117,8 +106,7 @@ class DynamoAccess:
         await self._feed.commit(write)
 
     async def device(self, user_code: str) -> DeviceRequest | None:
-        item = await self._table.get((keys.DEVICES, user_code))
-        return None if item is None else restored(DeviceRequest, item)
+        return await self._table.record(DeviceRequest, (keys.DEVICES, user_code))
 
     async def device_for(self, secret_hash: str) -> DeviceRequest | None:
         item = await self._table.get(keys.device_secret(secret_hash))
@@ -131,12 +119,11 @@ class DynamoAccess:
             raise device_over(user_code)
         how = Settlement.DENIED if token is None else Settlement.CONFIRMED
         write = Write()
-        write.update(
+        write.replace(
             (keys.DEVICES, user_code),
-            "SET #d = :after",
-            {"after": record(replace(request, settled=how)), "before": item["d"]},
-            where="#d = :before",
-            refused=lambda _item: device_over(user_code),
+            item,
+            replace(request, settled=how),
+            lambda _item: device_over(user_code),
         )
         if token is not None:
             _plan_token(write, token, text(item, "secret"), actor)
@@ -149,9 +136,9 @@ class DynamoAccess:
     async def pause(self, template: str | None, *, paused: bool, now: float, actor: str = "") -> None:
         write = Write()
         if paused:
-            write.put(_pause(template), {"since": now}, where=ABSENT, refused=lambda _item: Again())
+            write.put(_pause(template), {"since": now}, where=ABSENT, refused=again())
         else:
-            write.delete(_pause(template), where=THERE, refused=lambda _item: Again())
+            write.delete(_pause(template), where=THERE, refused=again())
         name = "paused" if paused else "resumed"
         write.tell(
             of_installation(template or "everything", name, {"template": template}, actor=actor), at=now
@@ -181,7 +168,7 @@ class DynamoAccess:
 
     async def unacknowledge(self, finding: str, *, now: float, actor: str = "") -> None:
         write = Write()
-        write.delete((keys.ACKNOWLEDGED, finding), where=THERE, refused=lambda _item: Again())
+        write.delete((keys.ACKNOWLEDGED, finding), where=THERE, refused=again())
         write.tell(of_installation(finding, "unacknowledged", {}, actor=actor), at=now)
         with suppress(Again):  # it is so already
             await self._feed.commit(write)

@@ -13,10 +13,10 @@ from muster.domain.node import Node, NodeChange
 from muster.stores.dynamodb import boots, counters, keys, nodes
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.nodes import Nodes
-from muster.stores.dynamodb.table import Again, Table
+from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import Item, Value, text
 from muster.stores.dynamodb.vitals import Liveness
-from muster.stores.dynamodb.writes import ABSENT, Write
+from muster.stores.dynamodb.writes import ABSENT, Write, again
 
 
 class Admission:
@@ -75,7 +75,7 @@ class Admission:
         self, write: Write, node: Node, joined: NodeChange, *, stale_after: float, now: float
     ) -> None:
         """Insert a node that is adopted and joined in one write: its record starts at version 2."""
-        self._records.insert(write, joined.after, refused=lambda _item: Again(node.machine_id))
+        self._records.insert(write, joined.after, refused=again(node.machine_id))
         patience = await self._records.patience(node)
         vitals = self._liveness.joined(joined.after, again=False, stall_after=patience)
         self._liveness.begin(
@@ -96,7 +96,7 @@ class Admission:
             {"node": node.id},
             where=ABSENT if before is None else "#node = :before",
             values=values,
-            refused=lambda _item: Again(node.address),
+            refused=again(node.address),
         )
         for other in await self._records.some([] if before is None else [NodeId(before)]):
             if other.state in LIVE and other.address == node.address:
@@ -127,7 +127,7 @@ def _give(write: Write, node_id: NodeId, before: Item | None, *, key_hash: str, 
         {"key_hash": key_hash, "token_hash": token_hash},
         where=ABSENT if before is None else "#token_hash = :before",
         values={} if before is None else {"before": before["token_hash"]},
-        refused=lambda _item: Again(node_id),
+        refused=again(node_id),
     )
     if before is not None and before["token_hash"] != token_hash:
         write.delete(keys.node_token(text(before, "token_hash")))

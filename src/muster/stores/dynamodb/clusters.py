@@ -19,8 +19,8 @@ from muster.stores.dynamodb import guards, keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.table import Again, Table, newest
-from muster.stores.dynamodb.values import Item, Value, moment, record, restored, text
-from muster.stores.dynamodb.writes import ABSENT, Write, conflict, version_conflict
+from muster.stores.dynamodb.values import Item, Value, key_of, moment, record, restored, text
+from muster.stores.dynamodb.writes import ABSENT, Write, again, conflict, version_conflict
 
 
 class _NameTaken(Exception):
@@ -52,8 +52,7 @@ class DynamoClusters:
         raise ClusterExists(there.name, there.state, message)
 
     async def cluster(self, cluster_id: ClusterId) -> Cluster:
-        item = await self._table.found(keys.cluster(cluster_id), "cluster", cluster_id)
-        return restored(Cluster, item)
+        return restored(Cluster, await self._table.found(keys.cluster(cluster_id), "cluster", cluster_id))
 
     async def named(self, name: str) -> Cluster | None:
         item = await self._table.get(keys.cluster_name(name))
@@ -103,7 +102,7 @@ class DynamoClusters:
 
     async def create_seconds(self, template: str, *, limit: int) -> Sequence[float]:
         found = await self._table.query(_taught(template), index="scoped", forward=False, most=limit)
-        names = [(text(item, "PK"), text(item, "SK")) for item in found]
+        names = [key_of(item) for item in found]
         items = await self._table.get_many(names)
         made = [restored(Cluster, items[name]) for name in names if name in items]
         return [each.ready_at - each.created_at for each in made if each.ready_at is not None]
@@ -118,7 +117,7 @@ class DynamoClusters:
             keys.cluster(cluster.id),
             where="#v = :v",
             values={"v": cluster.version},
-            refused=lambda _item: Again(cluster.id),
+            refused=again(cluster.id),
         )
         write.delete(keys.cluster_token(cluster.id))
         write.delete(keys.worked_on(cluster.operation_id))
@@ -128,7 +127,7 @@ class DynamoClusters:
                 keys.cluster_name(cluster.name),
                 where="#cluster = :id",
                 values={"id": cluster.id},
-                refused=lambda _item: Again(cluster.id),
+                refused=again(cluster.id),
             )
         await self._feed.commit(write)
         return True

@@ -20,9 +20,9 @@ from muster.ports.store import Cursor, Page
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.nodes import Nodes
-from muster.stores.dynamodb.table import Again, Table, newest
-from muster.stores.dynamodb.values import Item, Value, moment, record, restored, text, whole
-from muster.stores.dynamodb.writes import ABSENT, Write, version_conflict
+from muster.stores.dynamodb.table import Table, newest
+from muster.stores.dynamodb.values import Item, Value, key_of, moment, record, restored, text, whole
+from muster.stores.dynamodb.writes import ABSENT, Write, again, version_conflict
 from muster.stores.records import command_written_at
 
 PIECE = 256 * 1024
@@ -43,9 +43,9 @@ class DynamoCommands:
         self._nodes = nodes
 
     async def start(self, command: Command, change: NodeChange, *, actor: str = "") -> Command:
-        there = await self._table.get(keys.command(command.id))
+        there = await self._table.record(Command, keys.command(command.id))
         if there is not None:
-            return restored(Command, there)
+            return there
         write = Write()
         write.put(keys.command(command.id), _item(command), where=ABSENT, refused=lambda _item: _There())
         trim = await self._nodes.change(write, change, fence=None)
@@ -60,8 +60,7 @@ class DynamoCommands:
         return command
 
     async def command(self, command_id: CommandId) -> Command:
-        item = await self._table.found(keys.command(command_id), "command", command_id)
-        return restored(Command, item)
+        return restored(Command, await self._table.found(keys.command(command_id), "command", command_id))
 
     async def of_operation(self, operation_id: OperationId) -> Sequence[Command]:
         partition, _ = keys.operation(operation_id)
@@ -156,7 +155,7 @@ class DynamoCommands:
             "SET #size = :size",
             values,
             where="#size = :start" if start else ABSENT,
-            refused=lambda _item: Again(command_id),
+            refused=again(command_id),
         )
         packed = zlib.compress(piece, 1)
         write.put(keys.output(command_id, start), {"z": packed, "size": len(piece)})
@@ -194,7 +193,7 @@ class DynamoCommands:
         for item in await self._table.query(partition, low="CMD#", high=f"CMD#{keys.LAST}"):
             command_id = CommandId(text(item, "cmd"))
             pieces = await self._table.query(keys.output_size(command_id)[0])
-            doomed = [(text(piece, "PK"), text(piece, "SK")) for piece in pieces]
+            doomed = [key_of(piece) for piece in pieces]
             await self._table.delete([*doomed, keys.command(command_id), (partition, text(item, "SK"))])
 
 

@@ -16,7 +16,7 @@ from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, Refusal, Value, restored, whole
-from muster.stores.dynamodb.writes import Write
+from muster.stores.dynamodb.writes import Write, again
 
 _PREFIX = "template/"
 
@@ -121,7 +121,7 @@ def _correction(drift: Drift, before: Item, now: float) -> Write:
         "SET #used = :used ADD #c :one",
         values,
         where=unmoved,
-        refused=lambda _item: Again(drift.scope),
+        refused=again(drift.scope),
     )
     write.tell(of_correction(drift.scope, counted=drift.counted, stored=drift.stored), at=now)
     return write

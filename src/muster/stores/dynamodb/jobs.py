@@ -12,9 +12,9 @@ from muster.ports.store import Cursor, Page
 from muster.stores import cursors
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
-from muster.stores.dynamodb.table import Again, Table, gather_bounded, newest
-from muster.stores.dynamodb.values import Item, Key, moment, number, record, restored, text
-from muster.stores.dynamodb.writes import ABSENT, Write, version_conflict
+from muster.stores.dynamodb.table import Table, gather_bounded, newest
+from muster.stores.dynamodb.values import Item, Key, key_of, moment, number, record, restored
+from muster.stores.dynamodb.writes import ABSENT, Write, again, version_conflict
 from muster.stores.records import version_conflict as moved
 
 
@@ -43,8 +43,7 @@ class DynamoJobs:
         return noted
 
     async def _noted(self, seen: JobSighting, now: float) -> Job:
-        item = await self._table.get(keys.job(seen.id))
-        known = None if item is None else restored(Job, item)
+        known = await self._table.record(Job, keys.job(seen.id))
         change = merge(known, seen, now=now)
         if change is None and known is not None:
             return known
@@ -52,16 +51,14 @@ class DynamoJobs:
             raise AssertionError("a first sighting is always new")
         write = Write()
         if known is None:
-            write.put(
-                keys.job(seen.id), _item(change.after), where=ABSENT, refused=lambda _item: Again(seen.id)
-            )
+            write.put(keys.job(seen.id), _item(change.after), where=ABSENT, refused=again(seen.id))
         else:
             write.put(
                 keys.job(seen.id),
                 _item(change.after),
                 where="#v = :expected",
                 values={"expected": known.version},
-                refused=lambda _item: Again(seen.id),
+                refused=again(seen.id),
             )
         return await self._commit(write, change)
 
@@ -85,8 +82,7 @@ class DynamoJobs:
         return change.after
 
     async def job(self, job_id: JobId) -> Job:
-        item = await self._table.found(keys.job(job_id), "job", job_id)
-        return restored(Job, item)
+        return restored(Job, await self._table.found(keys.job(job_id), "job", job_id))
 
     async def jobs(self, *, states: Sequence[JobState], after: Cursor | None = None, limit: int) -> Page[Job]:
         wanted = tuple(dict.fromkeys(states))
@@ -113,7 +109,7 @@ class DynamoJobs:
 
     async def of_run(self, repository: str, run: str, *, limit: int) -> Sequence[Job]:
         listed = await self._table.query(_run(repository, run), index="scoped", forward=False, most=limit)
-        names = [(text(item, "PK"), text(item, "SK")) for item in listed]
+        names = [key_of(item) for item in listed]
         items = await self._table.get_many(names)
         return [restored(Job, items[name]) for name in names if name in items]
 
@@ -134,17 +130,13 @@ class DynamoJobs:
     async def forget(self, item: Item) -> bool:
         job = restored(Job, item)
         write = Write()
-        write.delete(
-            keys.job(job.id), where="#v = :v", values={"v": job.version}, refused=lambda _item: Again(job.id)
-        )
+        write.delete(keys.job(job.id), where="#v = :v", values={"v": job.version}, refused=again(job.id))
         await self._feed.commit(write)
         return True
 
     async def forget_sources(self, *, before: float) -> None:
         kept = await self._table.query(keys.JOB_SOURCES, most=1000)
-        old: list[Key] = [
-            (text(item, "PK"), text(item, "SK")) for item in kept if (number(item, "at") or 0.0) < before
-        ]
+        old: list[Key] = [key_of(item) for item in kept if (number(item, "at") or 0.0) < before]
         await self._table.delete(old)
 
 

@@ -15,9 +15,9 @@ from muster.domain.operation import Fence
 from muster.stores.dynamodb import counters, guards, keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.nodes import ADOPTED_AT_ONCE, Nodes
-from muster.stores.dynamodb.table import Again, Table
+from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import Item, Value, moment, record, restored, text
-from muster.stores.dynamodb.writes import ABSENT, Write, given, setting, version_conflict
+from muster.stores.dynamodb.writes import ABSENT, Write, again, given, setting, version_conflict
 from muster.stores.records import launch_written_at
 
 
@@ -32,8 +32,7 @@ class Launches:
         self._nodes = nodes
 
     async def get(self, launch_id: LaunchId) -> Launch:
-        item = await self._table.found(keys.launch(launch_id), "launch", launch_id)
-        return restored(Launch, item)
+        return restored(Launch, await self._table.found(keys.launch(launch_id), "launch", launch_id))
 
     async def by_token(self, token: str) -> Launch | None:
         item = await self._table.get(keys.launch_token(token))
@@ -127,7 +126,7 @@ class Launches:
     def _adopt(self, write: Write, machines: Sequence[Node], *, now: float) -> None:
         for node in machines:
             # Another replica recorded it in this moment: it is left as it is, and the rest is tried again.
-            self._nodes.adopt(write, node, now=now, refused=lambda _item: Again())
+            self._nodes.adopt(write, node, now=now, refused=again())
 
     def _change(self, write: Write, before: Launch, after: Launch, *, made: int) -> None:
         sets = _item(after)

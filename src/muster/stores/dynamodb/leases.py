@@ -18,8 +18,8 @@ from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.operation_items import known_of, lease_fields
 from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.table import Again, Table, gather_bounded
-from muster.stores.dynamodb.values import Item, Value, moment, number, text
-from muster.stores.dynamodb.writes import ABSENT, Write, given, setting
+from muster.stores.dynamodb.values import Item, Value, key_of, moment, number, text
+from muster.stores.dynamodb.writes import ABSENT, Write, again, given, setting
 from muster.stores.records import not_the_holder
 
 
@@ -46,7 +46,7 @@ class Leases:
             else await self._abandoned(owner, now, absent_since=absent_since, gone_since=gone_since)
         )
         found = await self._table.query(keys.LEASED, index="timed", high=moment(now, keys.LAST), most=1000)
-        items = await self._table.get_many([(text(item, "PK"), text(item, "SK")) for item in found])
+        items = await self._table.get_many([key_of(item) for item in found])
         lapsed = [each for each in known_of(items.values()) if not each.ended and each.lease_until <= now]
         taken: list[Operation] = []
         waiting = sorted(lapsed, key=age) + sorted(abandoned, key=age)
@@ -108,7 +108,7 @@ class Leases:
             setting(sets),
             {**given(sets), "before": free.epoch, "lapsed": free.lease_until, "no": False},
             where="#epoch = :before AND #lease_until = :lapsed AND #ended = :no",
-            refused=lambda _item: Again(free.id),
+            refused=again(free.id),
         )
         if taken.epoch > 1:
             write.tell(of_takeover(taken), at=now)

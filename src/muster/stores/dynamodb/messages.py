@@ -12,7 +12,7 @@ from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Again, Table
 from muster.stores.dynamodb.values import Item, moment, record, restored, text
-from muster.stores.dynamodb.writes import ABSENT, Write, version_conflict
+from muster.stores.dynamodb.writes import ABSENT, Write, again, version_conflict
 
 
 class DynamoMessages:
@@ -70,7 +70,7 @@ class DynamoMessages:
 
     async def keep_undelivered(self, message: Undelivered) -> None:
         write, key = Write(), (keys.UNDELIVERED, message.id)
-        write.put(key, _item(message), where=ABSENT, refused=lambda _item: Again(message.id))
+        write.put(key, _item(message), where=ABSENT, refused=again(message.id))
         _tell(write, message)
         with suppress(Again):  # it is kept already
             await self._feed.commit(write)

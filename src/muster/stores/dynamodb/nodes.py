@@ -53,8 +53,7 @@ class Nodes:
     # --- reading ----------------------------------------------------------------------------------
 
     async def get(self, node_id: NodeId) -> Node:
-        item = await self._table.found(keys.node(node_id), "node", node_id)
-        return restored(Node, item)
+        return restored(Node, await self._table.found(keys.node(node_id), "node", node_id))
 
     async def some(self, node_ids: Sequence[NodeId]) -> list[Node]:
         """Return those that exist, in the order of the ids."""

@@ -35,6 +35,7 @@ from muster.stores.dynamodb.values import (
     Item,
     Key,
     Value,
+    key_of,
     moment,
     number,
     record,
@@ -156,7 +157,7 @@ class Operations:
 
     async def _unended_of(self, status: Status, limit: int) -> list[Operation]:
         found = await self._table.query(f"OPS#{status.value}", index="listed", most=limit)
-        items = await self._table.get_many([(text(item, "PK"), text(item, "SK")) for item in found])
+        items = await self._table.get_many([key_of(item) for item in found])
         return [each for each in known_of(items.values()) if each.status is status]
 
     async def unended(self) -> list[Operation]:

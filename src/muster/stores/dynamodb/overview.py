@@ -19,7 +19,7 @@ from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.nodes import Nodes
 from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.table import Table
-from muster.stores.dynamodb.values import moment, number, restored, text
+from muster.stores.dynamodb.values import key_of, moment, number, restored, text
 from muster.stores.dynamodb.vitals import Liveness
 
 
@@ -62,7 +62,7 @@ class DynamoOverview:
     async def handovers(self, *, since: float, limit: int) -> Sequence[Handover]:
         low = moment(since)
         found = await self._table.query(keys.HANDED, index="timed", low=low, forward=False, most=limit)
-        names = [(text(item, "PK"), text(item, "SK")) for item in found]
+        names = [key_of(item) for item in found]
         items = await self._table.get_many(names)
         return [restored(Handover, items[name]) for name in names if name in items]
 

@@ -26,8 +26,8 @@ from muster.stores.dynamodb.jobs import DynamoJobs
 from muster.stores.dynamodb.operation_items import known, operation
 from muster.stores.dynamodb.operations import Operations
 from muster.stores.dynamodb.table import Again, Table
-from muster.stores.dynamodb.values import Item, Key, moment, restored, text, whole
-from muster.stores.dynamodb.writes import Write
+from muster.stores.dynamodb.values import Item, Key, key_of, moment, restored, text, whole
+from muster.stores.dynamodb.writes import Write, again
 
 
 class Pruner:
@@ -107,7 +107,7 @@ class Pruner:
             keys.node(node.id),
             where="#v = :v",
             values={"v": node.version},
-            refused=lambda _item: Again(node.id),
+            refused=again(node.id),
         )
         if node.operation_id is not None:
             write.delete(keys.held(node.operation_id, node.id))
@@ -120,9 +120,7 @@ class Pruner:
         named = [keys.machine(node.provider, node.machine_id), keys.address(node.template, node.address)]
         for key, found in (await self._table.get_many(named)).items():
             if found["node"] == node.id:
-                write.delete(
-                    key, where="#node = :id", values={"id": node.id}, refused=lambda _item: Again(node.id)
-                )
+                write.delete(key, where="#node = :id", values={"id": node.id}, refused=again(node.id))
         launch = None if node.launch_id is None else keys.launch(node.launch_id)
         if launch is not None and await self._table.get(launch) is not None:
             write.update(
@@ -130,7 +128,7 @@ class Pruner:
                 "ADD #made :less",
                 {"less": -1},
                 where="attribute_exists(#PK)",
-                refused=lambda _item: Again(node.id),
+                refused=again(node.id),
             )
 
     async def _forget_boot(self, item: Item) -> bool:
@@ -138,11 +136,11 @@ class Pruner:
         boot = restored(Boot, item)
         old = boot.revision < await templates.current_revision(self._table, boot.template)
         if old:
-            await self._table.delete([(text(item, "PK"), text(item, "SK"))])
+            await self._table.delete([key_of(item)])
         return old
 
     async def _forget_failure(self, item: Item) -> bool:
-        await self._table.delete([(text(item, "PK"), text(item, "SK"))])
+        await self._table.delete([key_of(item)])
         return True
 
     async def _forget_launch(self, item: Item) -> bool:
@@ -154,7 +152,7 @@ class Pruner:
             keys.launch(launch.id),
             where="#made <= :none",
             values={"none": 0},
-            refused=lambda _item: Again(launch.id),
+            refused=again(launch.id),
         )
         write.delete(keys.launch_token(launch.token))
         await self._feed.commit(write)
@@ -190,7 +188,7 @@ class Pruner:
             keys.operation(ended.id),
             where="#v = :v",
             values={"v": ended.version},
-            refused=lambda _item: Again(ended.id),
+            refused=again(ended.id),
         )
         if ended.idempotency_key is not None:
             write.delete(keys.idempotency(ended.idempotency_key))

@@ -18,7 +18,7 @@ from muster.ports.store import Cursor, Page
 from muster.stores import cursors
 from muster.stores.cursors import R
 from muster.stores.dynamodb.aws_client import AwsClient, Refused
-from muster.stores.dynamodb.values import Item, Key, Value, attribute, decoded, moment, named
+from muster.stores.dynamodb.values import Item, Key, Value, attribute, decoded, moment, named, restored
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -62,6 +62,11 @@ class Table:
             "get_item", TableName=self.name, Key=named(key), ConsistentRead=consistent
         )
         return decoded(answer["Item"]) if "Item" in answer else None
+
+    async def record(self, cls: type[T], key: Key) -> T | None:
+        """Return the record of a key. None: there is no such item."""
+        item = await self.get(key)
+        return None if item is None else restored(cls, item)
 
     async def found(self, key: Key, what: str, name: str) -> Item:
         """Return the item of a key. Raises NotFound with what it is to a person."""

@@ -15,9 +15,9 @@ from muster.domain.template import Template, TemplateSpec, applied
 from muster.ports.store import TOTAL, Installation
 from muster.stores.dynamodb import counters, keys
 from muster.stores.dynamodb.feed import Feed
-from muster.stores.dynamodb.table import Again, Table
+from muster.stores.dynamodb.table import Table
 from muster.stores.dynamodb.values import Item, Value, packed, text, unpacked, whole
-from muster.stores.dynamodb.writes import ABSENT, Write
+from muster.stores.dynamodb.writes import ABSENT, Write, again
 
 _UNCHANGED = "#revision = :revision AND (attribute_not_exists(#version) OR #version = :version)"
 """Templates had no version of their own at first: it was the revision."""
@@ -49,7 +49,7 @@ async def limit_installation(feed: Feed, max_nodes: int, *, now: float, actor: s
             "SET #cap = :cap",
             {"cap": max_nodes, "before": before.max_nodes},
             where="#cap = :before",
-            refused=lambda _item: Again("the limit"),
+            refused=again("the limit"),
         )
         told = drafts.of_installation(before.id, "limited", {"max_nodes": max_nodes}, actor=actor)
         write.tell(told, at=now)
@@ -79,7 +79,7 @@ async def apply(
         written,
         where=ABSENT if before is None else _UNCHANGED,
         values={} if before is None else {"revision": before.revision, "version": before.version},
-        refused=lambda _item: Again(spec.name),
+        refused=again(spec.name),
     )
     write.put(keys.revision(spec.name, after.revision), written)
     write.update(

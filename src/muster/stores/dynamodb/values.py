@@ -99,5 +99,9 @@ def text(item: Item, name: str) -> str:
     return str(item[name])
 
 
+def key_of(item: Item) -> Key:
+    return text(item, "PK"), text(item, "SK")
+
+
 Refusal = Callable[[Item | None], Exception]
 """Makes an error of the item as it was when its condition failed; None: there was none."""

@@ -13,8 +13,8 @@ from muster.domain.events import Draft
 from muster.domain.ids import OperationId
 from muster.ports.commits import Record, Written
 from muster.stores import records
-from muster.stores.dynamodb.table import expressed
-from muster.stores.dynamodb.values import Item, Key, Refusal, Value, encoded, named
+from muster.stores.dynamodb.table import Again, expressed
+from muster.stores.dynamodb.values import Item, Key, Refusal, Value, encoded, named, record
 
 MOST = 100
 """Items of one transaction."""
@@ -60,6 +60,11 @@ class Write:
         refused: Refusal | None = None,
     ) -> None:
         self._add("Update", {"Key": named(key)}, change=change, where=where, values=values, refused=refused)
+
+    def replace(self, key: Key, item: Item, after: object, refused: Refusal) -> None:
+        """Replace the record of an item that is as it was read."""
+        values: dict[str, Value] = {"after": record(after), "before": item["d"]}
+        self.update(key, "SET #d = :after", values, where="#d = :before", refused=refused)
 
     def delete(
         self,
@@ -113,6 +118,11 @@ class Write:
             given["ConditionExpression"] = where
             body["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
         self.actions.append((kind, {**body, **expressed(given, values)}, refused))
+
+
+def again(name: str = "") -> Refusal:
+    """Let the verb read and decide once more."""
+    return lambda _item: Again(name)
 
 
 def conflict(message: str) -> Refusal:
