@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import options, output
-from muster.cli.connection import open_client
+from muster.cli.connection import ask, open_client
 from muster.cli.durations import format_taken
 from muster.cli.operation_watch import finish_or_detach
 from muster.cli.options import list_group, lists
@@ -100,8 +100,7 @@ def show(name: Name) -> None:
     """Show a cluster, and the progress of work on it."""
     from muster.client import calls
 
-    with open_client() as client:
-        found = client.send(calls.cluster(name))
+    found = ask(calls.cluster(name))
     spec = found.spec
     roles = "\n".join(f"{each.role} on {each.scope}" for each in spec.roles)
     output.show_facts(

@@ -6,7 +6,7 @@ import typer
 
 from muster.cli import output
 from muster.cli.command_output import describe_end
-from muster.cli.connection import is_command, is_operation, open_client
+from muster.cli.connection import ask, is_command, is_operation, open_client
 from muster.cli.options import list_group, lists
 from muster.domain.errors import NotFound
 from muster.domain.operation import Kind
@@ -82,8 +82,7 @@ def show(target: Target) -> None:
     """Show a command: its arguments, state and result."""
     from muster.client import calls
 
-    with open_client() as client:
-        found = client.send(calls.command(target))
+    found = ask(calls.command(target))
     output.show_facts(
         found,
         (

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from muster.cli import progress_views
 from muster.cli.exits import Misspelt, UsageProblem
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from muster.client import SyncClient
+    from muster.client.calls import Call
     from muster.config import Connection
     from muster.wire.operations import Operation
 
+T = TypeVar("T")
 _OPERATION = re.compile(r"op-[0-9a-z]{12,40}", re.ASCII)
 _NODE = re.compile(r"node-[0-9a-z]{12,40}", re.ASCII)
 _COMMAND = re.compile(r"(?:cmd-[0-9a-z]{12,64}|op-[0-9a-z]{12,40})\.\d{1,6}", re.ASCII)
@@ -63,6 +65,12 @@ def open_client(data_dir: "Path | None" = None) -> Iterator["SyncClient"]:
             raise Unauthenticated(_who(str(error), found)) from error
         except NotFound as error:
             raise _nearly(client, error) or error from error.__cause__
+
+
+def ask(call: "Call[T]") -> T:
+    """Send one call to the server, and return its answer."""
+    with open_client() as client:
+        return client.send(call)
 
 
 def _nearly(client: "SyncClient", error: NotFound) -> NotFound | None:

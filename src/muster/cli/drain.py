@@ -5,14 +5,13 @@ from typing import Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import open_client
+from muster.cli.connection import ask
 
 
 def drain(node: Annotated[str, typer.Argument(metavar="NODE", help="The node's id.")]) -> None:
     """Keep a node from further runs; terminate it when it is free."""
     from muster.client import calls
 
-    with open_client() as client:
-        found = client.send(calls.drain(node))
+    found = ask(calls.drain(node))
     then = f": it ends once {found.run} gives it back" if found.run else ""
     output.show(found, f"✔ {found.id} is {found.state} and drained{then}")

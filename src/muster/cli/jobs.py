@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import open_client
+from muster.cli.connection import ask, open_client
 from muster.cli.durations import format_taken
 from muster.cli.options import list_group, lists
 from muster.domain import checks
@@ -89,8 +89,7 @@ def show(name: Name) -> None:
     """Show a job: what its source said, which node runs it, or why none does."""
     from muster.client import calls
 
-    with open_client() as client:
-        job = client.send(calls.job(name))
+    job = ask(calls.job(name))
     output.show_facts(job, _facts(job))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import open_client
+from muster.cli.connection import ask
 from muster.cli.options import list_group, lists
 
 app = list_group("List metrics; print alert rules and a dashboard.")
@@ -24,8 +24,7 @@ def listed() -> None:
     """List the metrics of the server, each with its kind and meaning."""
     from muster.client import calls
 
-    with open_client() as client:
-        text = client.send(calls.metrics())
+    text = ask(calls.metrics())
     told: dict[str, dict[str, str]] = {}
     for what, name, words in _HEAD.findall(text):
         told.setdefault(name, {"name": name})["help" if what == "HELP" else "kind"] = words

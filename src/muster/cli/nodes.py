@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import charts, output
-from muster.cli.connection import open_client
+from muster.cli.connection import ask, open_client
 from muster.cli.durations import parse_duration
 from muster.cli.options import list_group, lists
 from muster.domain import checks
@@ -126,8 +126,7 @@ def diagnosis(node: NodeId) -> None:
     """Show why a node failed: the cause, the line that proves it, and the collected evidence."""
     from muster.client import calls
 
-    with open_client() as client:
-        found = client.send(calls.diagnosis(node))
+    found = ask(calls.diagnosis(node))
     proof = found.evidence
     output.show_facts(
         found,
@@ -158,8 +157,7 @@ def hold(
     """Keep a failed node for a look with `muster shell`. It ends when the time is over."""
     from muster.client import calls
 
-    with open_client() as client:
-        found = client.send(calls.hold(node, seconds or _HOLD))
+    found = ask(calls.hold(node, seconds or _HOLD))
     left = output.time_left(found.deadline_at)
     output.show(found, f"✔ {found.id} is kept for {left}: `muster shell {found.id}`")
 
@@ -169,6 +167,5 @@ def terminate(node: NodeId) -> None:
     """Terminate a node, even if a run uses it."""
     from muster.client import calls
 
-    with open_client() as client:
-        found = client.send(calls.terminate(node))
+    found = ask(calls.terminate(node))
     output.show(found, f"✔ {found.id} is {found.state}")

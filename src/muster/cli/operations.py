@@ -6,7 +6,7 @@ import typer
 
 from muster.cli import exits, options, output, progress_views
 from muster.cli.command_output import commands_of_run, decided_by_commands, exit_code, print_failures
-from muster.cli.connection import find_operation, open_client
+from muster.cli.connection import ask, find_operation, open_client
 from muster.cli.durations import format_taken
 from muster.cli.exits import OperationFailed
 from muster.cli.operation_watch import Patience, watch_hint
@@ -52,8 +52,7 @@ def listed(
         checks.known("kind", kind, tuple(Kind))
     for each in status or ():
         checks.known("status", each, tuple(Status))
-    with open_client() as client:
-        page = client.send(calls.operations(kind=kind, status=status or (), run=run, limit=limit))
+    page = ask(calls.operations(kind=kind, status=status or (), run=run, limit=limit))
     columns: output.Columns[Operation] = (
         output.Column("OPERATION", lambda each: each.operation_id),
         output.Column("KIND", lambda each: each.kind),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import open_client
+from muster.cli.connection import ask
 from muster.cli.options import Yes, confirm
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ def pause(template: Template = None, *, yes: Yes = False) -> None:
     if template is None:
         confirm("This stops new claims and launches of every template.", yes=yes)
 
-    with open_client() as client:
-        print_pauses(client.send(calls.pause(template)))
+    print_pauses(ask(calls.pause(template)))
 
 
 def print_pauses(pauses: "Pauses") -> None:
@@ -39,5 +38,4 @@ def resume(template: Template = None) -> None:
     """End the pause of a template, or the pause of all. Templates paused by name stay paused."""
     from muster.client import calls
 
-    with open_client() as client:
-        print_pauses(client.send(calls.resume(template)))
+    print_pauses(ask(calls.resume(template)))

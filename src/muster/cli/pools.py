@@ -4,7 +4,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from muster.cli import output
-from muster.cli.connection import open_client
+from muster.cli.connection import ask
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -15,8 +15,7 @@ def pools() -> None:
     """Show each template's nodes against its cap and its warm minimum."""
     from muster.client import calls
 
-    with open_client() as client:
-        found = client.send(calls.pools())
+    found = ask(calls.pools())
     counts = (
         ("IDLE", "idle"),
         ("MIN", "min_idle"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muster.cli import charts, output
-from muster.cli.connection import open_client
+from muster.cli.connection import ask, open_client
 from muster.cli.durations import format_rough
 from muster.cli.options import list_group, lists
 from muster.domain.template import CLUSTER, RESOURCE_CLASSES
@@ -50,8 +50,7 @@ def retire(name: Annotated[str, typer.Argument(metavar="TEMPLATE")]) -> None:
     """Stop giving out nodes of a template until it is applied again. Runs continue."""
     from muster.client import calls
 
-    with open_client() as client:
-        found = client.send(calls.retire(name))
+    found = ask(calls.retire(name))
     told = "its warm nodes end, its runs continue; `muster apply` restores it"
     output.show(found, f"✔ {found.name} is retired: {told}")
 

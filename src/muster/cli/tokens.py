@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import open_client
+from muster.cli.connection import ask, open_client
 from muster.cli.durations import parse_duration
 from muster.cli.exits import UsageProblem
 from muster.cli.options import list_group, lists
@@ -46,8 +46,7 @@ def create(
     from muster.client import calls
 
     checks.known("role", role, tuple(Role))
-    with open_client() as client:
-        made = client.send(calls.make_token(name, Role(role), expires_in=expires_in, template=template))
+    made = ask(calls.make_token(name, Role(role), expires_in=expires_in, template=template))
     output.show_facts(
         made,
         (
@@ -67,8 +66,7 @@ def listed() -> None:
     """List tokens, without their secrets."""
     from muster.client import calls
 
-    with open_client() as client:
-        found = client.send(calls.tokens())
+    found = ask(calls.tokens())
     columns: output.Columns[Token] = (
         output.Column("ID", lambda each: each.id),
         output.Column("NAME", lambda each: each.name, cut=True),

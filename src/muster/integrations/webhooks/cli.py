@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import open_client
+from muster.cli.connection import ask, open_client
 from muster.cli.options import SettingsFile, find_settings_file, list_group, lists
 from muster.domain.errors import MusterError, NotFound
 from muster.domain.events import Entity, Event
@@ -97,8 +97,7 @@ def resend(name: Name, ids: Ids = None) -> None:
     """Send undelivered messages again now, also those that were given up."""
     from muster.client import calls
 
-    with open_client() as client:
-        sent = client.send(calls.resend(name, ids or None))
+    sent = ask(calls.resend(name, ids or None))
     _tell(sent, f"{counted(len(sent), 'message')} of {name} will be sent within seconds")
     _check_found(sent, ids or [], "undelivered message", name)
 
@@ -108,8 +107,7 @@ def forget(name: Name, ids: Ids = None) -> None:
     """Forget messages that were given up."""
     from muster.client import calls
 
-    with open_client() as client:
-        forgotten = client.send(calls.forget(name, ids or None))
+    forgotten = ask(calls.forget(name, ids or None))
     _tell(forgotten, f"forgot {counted(len(forgotten), 'message')} of {name}")
     _check_found(forgotten, ids or [], "message that was given up", name)
 
