@@ -6,14 +6,15 @@ import typer
 
 from muster.cli import output
 from muster.cli.connection import find_provision, open_client
-from muster.cli.durations import format_clock, parse_duration
+from muster.cli.durations import format_clock
+from muster.cli.options import duration_option
 from muster.domain.text import counted
 
 
 def extend(
     target: Annotated[str, typer.Argument(metavar="RUN|OPERATION", help="A run, or its provision's id.")],
     *,
-    by: Annotated[float, typer.Option("--by", parser=parse_duration, metavar="DURATION", help="e.g. 30m.")],
+    by: Annotated[float, duration_option("--by", help="e.g. 30m.")],
 ) -> None:
     """Give the nodes of a run more time."""
     from muster.client import calls

@@ -6,8 +6,7 @@ import typer
 
 from muster.cli import charts, output
 from muster.cli.connection import ask, open_client
-from muster.cli.durations import parse_duration
-from muster.cli.options import list_group, lists
+from muster.cli.options import duration_option, list_group, lists
 from muster.domain import checks
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import HOLD
@@ -151,7 +150,7 @@ def hold(
     *,
     seconds: Annotated[
         float | None,
-        typer.Option("--for", parser=parse_duration, metavar="DURATION", help="At most 1d. (default: 30m)"),
+        duration_option("--for", help="At most 1d. (default: 30m)"),
     ] = None,
 ) -> None:
     """Keep a failed node for a look with `muster shell`. It ends when the time is over."""

@@ -35,6 +35,10 @@ def whole_number(text: str | int) -> int:
     raise typer.BadParameter(f"{shown!r} is {'too large a number' if number else 'not a whole number'}")
 
 
+def duration_option(*names: str, help: str) -> Any:  # noqa: A002 — as typer calls it
+    return typer.Option(*names, parser=parse_duration, metavar="DURATION", help=help)
+
+
 Argv = Annotated[list[str], typer.Argument(metavar="CMD", help="After `--`: a program, its arguments.")]
 Count = Annotated[
     int, typer.Option("--count", "-n", parser=whole_number, metavar="NUMBER", help="How many nodes.")
@@ -64,46 +68,25 @@ Usage = Annotated[
         help="on-demand or spot, or both in order of preference: spot,on-demand.",
     ),
 ]
-MaxRuntime = Annotated[
-    float | None,
-    typer.Option(
-        "--max-runtime", parser=parse_duration, metavar="DURATION", help="How long the run may last."
-    ),
-]
+MaxRuntime = Annotated[float | None, duration_option("--max-runtime", help="How long the run may last.")]
 Timeout = Annotated[
-    float | None,
-    typer.Option(
-        "--timeout",
-        parser=parse_duration,
-        metavar="DURATION",
-        help="The deadline: ready by then, or it fails.",
-    ),
+    float | None, duration_option("--timeout", help="The deadline: ready by then, or it fails.")
 ]
 WholeTimeout = Annotated[
     float | None,
-    typer.Option(
+    duration_option(
         "--timeout",
-        parser=parse_duration,
-        metavar="DURATION",
         help="The deadline of it all: over by then, or it is stopped. (default: boot + max runtime + 2m)",
     ),
 ]
 QueueTimeout = Annotated[
     float | None,
-    typer.Option(
-        "--queue-timeout",
-        parser=parse_duration,
-        metavar="DURATION",
-        help="How long to wait for room under the caps. (default: 0)",
-    ),
+    duration_option("--queue-timeout", help="How long to wait for room under the caps. (default: 0)"),
 ]
 HoldOnFailure = Annotated[
     float | None,
-    typer.Option(
-        "--hold-on-failure",
-        parser=parse_duration,
-        metavar="DURATION",
-        help="Keep a node that failed for a look: `muster shell NODE`. At most 1d.",
+    duration_option(
+        "--hold-on-failure", help="Keep a node that failed for a look: `muster shell NODE`. At most 1d."
     ),
 ]
 Owner = Annotated[
@@ -114,12 +97,7 @@ Owner = Annotated[
 ]
 Wait = Annotated[
     float | None,
-    typer.Option(
-        "--wait",
-        parser=parse_duration,
-        metavar="DURATION",
-        help="How long to watch. The work continues after that. (default: to the end)",
-    ),
+    duration_option("--wait", help="How long to watch. The work continues after that. (default: to the end)"),
 ]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Don't wait: print the operation and leave.")]
 

@@ -7,9 +7,8 @@ import typer
 
 from muster.cli import output
 from muster.cli.connection import ask, open_client
-from muster.cli.durations import parse_duration
 from muster.cli.exits import UsageProblem
-from muster.cli.options import list_group, lists
+from muster.cli.options import duration_option, list_group, lists
 from muster.cli.output import time_left
 from muster.domain import checks
 from muster.domain.access import Role
@@ -29,13 +28,7 @@ def create(
     ] = "operator",
     expires_in: Annotated[
         float | None,
-        typer.Option(
-            "--expires-in",
-            "--ttl",
-            parser=parse_duration,
-            metavar="DURATION",
-            help="e.g. 12h or 90d, at most 3650d. (default: never)",
-        ),
+        duration_option("--expires-in", "--ttl", help="e.g. 12h or 90d, at most 3650d. (default: never)"),
     ] = None,
     template: Annotated[
         str | None,
