@@ -4,6 +4,7 @@ A node may only speak for its own commands. Every request may be repeated.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from muster.domain import command as commands
 from muster.domain.command import Command, CommandState
@@ -69,10 +70,8 @@ class NodeCommands:
             after = self._after(command, state, exit_code, signal, timed_out=timed_out, traffic=traffic)
             if after is None:
                 return command
-            try:
+            with suppress(Conflict):
                 return await self._commands.write(command, after)
-            except Conflict:
-                continue
         raise Conflict(f"cannot write {command_id}: it keeps changing; say it again")
 
     async def open(self, node_id: NodeId, command_id: CommandId) -> Command:

@@ -4,6 +4,7 @@ While a create runs, a second one of the same name and template returns its oper
 name is refused. Deleting a cluster in the making cancels its create.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 
 from muster.domain import deadlines
@@ -60,10 +61,8 @@ class ClusterDesk:
             there = await self._store.named(request.name)
             if there is not None and there.state is not ClusterState.DELETED:
                 return await self._attached(there, request)
-            try:
+            with suppress(ClusterExists):
                 return await self._submitted(request, template, key, actor)
-            except ClusterExists:
-                continue
         raise Conflict(f"cannot create cluster {request.name}: another request works on that name; try again")
 
     async def _check(self, template: Template) -> None:
@@ -121,10 +120,8 @@ class ClusterDesk:
             first = await self._answered(key, Kind.CLUSTER_DELETE, request)
             if first is not None:
                 return first
-            try:
+            with suppress(Conflict, NotCancellable):  # it moved: it may be ready by now, or gone
                 return await self._deleted(cluster, request, key, actor)
-            except (Conflict, NotCancellable):
-                continue  # it moved: it may be ready by now, or gone
         raise Conflict(f"cannot delete cluster {name}: it keeps changing; try again")
 
     async def _deleted(

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from muster.domain import checks
@@ -126,11 +127,9 @@ class CommandDesk:
             if execution.terminal is not None:
                 await self._check_shells(command)
             change = nodes.commanded(node, now=self._ports.clock.now())
-            try:
+            with suppress(Conflict):
                 started = await self._commands.start(command, change, actor=actor)
                 return _same(started, member, execution)
-            except Conflict:
-                continue
         raise Conflict(f"cannot start {command_id}: node {member.node_id} keeps changing; try again")
 
     async def _check_shells(self, command: Command) -> None:
@@ -188,11 +187,9 @@ class CommandDesk:
                 return command
             member = Member(node_id=command.node_id, assignment_id=command.assignment_id)
             node = await if_found(self._store.node(member.node_id))
-            try:
+            with suppress(Conflict):
                 change = nodes.commanded(node, now=now) if node and _serves(node, member) else None
                 return await self._commands.write(command, after, change, actor=actor)
-            except Conflict:
-                continue
         raise Conflict(f"cannot cancel {command_id}: it keeps changing; try again")
 
 

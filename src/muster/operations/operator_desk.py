@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from muster.domain import checks, undelivered
@@ -202,10 +203,8 @@ class OperatorDesk:
             wanted = change(node, self._ports.clock.now())
             if wanted is None:
                 return node
-            try:
+            with suppress(Conflict):
                 return await self._store.apply(replace(wanted, actor=actor))
-            except Conflict:
-                continue
         raise Conflict(
             f"cannot change node {node_id}: it keeps changing, or its provision was just committed"
         )
