@@ -194,11 +194,11 @@ def _schema(known: Installed) -> _Schema:
 def _take(key: Key, depth: int, found: SourcedValue, schema: Any, content: dict[str, Any]) -> None:
     """Put a setting into the content of the table `key[:depth]`, which the schema describes."""
     rest, own = key[depth:], key[depth - 1]
-    is_named = isinstance(schema, _Named)
-    if len(rest) <= is_named and found.value != {}:
+    if isinstance(schema, _Named) and len(rest) < 2 and found.value != {}:  # noqa: PLR2004 — a name and a key
+        rule = f"a {own.rstrip('s')} is a table: write [{own}.NAME]"
+        raise ConfigError(own, found.value, rule, found.where)
+    if not rest and found.value != {}:
         rule = f"{own} is a table: write [{'.'.join(key)}]"
-        if is_named:
-            rule = f"a {own.rstrip('s')} is a table: write [{own}.NAME]"
         raise ConfigError(own, found.value, rule, found.where)
     if not rest:
         return

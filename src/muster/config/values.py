@@ -6,13 +6,12 @@ The core and every integration use them for their tables.
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 from urllib.parse import urlsplit
 
 from muster.domain import checks
 from muster.domain.errors import InvalidRequest
-from muster.domain.serialization import field_names
+from muster.domain.serialization import bare, field_names
 from muster.domain.text import seconds_of
 
 Check = Callable[[str, object], object]
@@ -103,14 +102,10 @@ def of_fields(kind: type, given: Mapping[str, Check], *left_out: str) -> Mapping
     return found
 
 
-def _of_type(kind: Any) -> Check | None:
+def _of_type(hint: Any) -> Check | None:
     """Return the check of a field of this type. None: the type does not tell what is allowed."""
-    kinds = [each for each in get_args(kind) if each is not NoneType]
-    if get_origin(kind) in (Union, UnionType) and len(kinds) == 1:
-        kind = kinds[0]
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        return one_of(kind)
-    return _BY_TYPE.get(kind)
+    kind = bare(hint)
+    return one_of(kind) if isinstance(kind, type) and issubclass(kind, StrEnum) else _BY_TYPE.get(kind)
 
 
 _BY_TYPE: Mapping[Any, Check] = {
