@@ -7,7 +7,8 @@ from typing import Any
 from muster.domain.errors import StoreUnavailable
 from muster.domain.lifecycle import NodeState
 from muster.domain.operation import Kind, Operation, Status
-from muster.integrations.github.runners import WorkflowJob, WorkflowRun, Workflows
+from muster.integrations.github.registry import GitHubRegistry
+from muster.integrations.github.runners import WorkflowJob, WorkflowRun
 from muster.integrations.github.workflows import (
     DELETED_AFTER,
     PAUSE,
@@ -299,7 +300,7 @@ async def test_a_rerun_s_own_step_gets_what_was_provisioned_for_it_before_it_ask
 class Leisurely:
     """GitHub, whose list of jobs takes so long that another caller acts meanwhile."""
 
-    def __init__(self, workflows: Workflows, meanwhile: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, workflows: GitHubRegistry, meanwhile: Callable[[], Awaitable[object]]) -> None:
         self._workflows = workflows
         self._meanwhile = meanwhile
 

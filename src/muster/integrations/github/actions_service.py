@@ -16,8 +16,9 @@ import msgspec
 
 from muster.domain.errors import ProviderError, Refused, Throttled, Uncertain
 from muster.domain.reasons import Reason
+from muster.integrations.github.registry import GitHubRegistry
 from muster.integrations.github.responses import PAUSE, PAUSE_MOST, unreadable
-from muster.integrations.github.runners import RunnerRegistry, Scope
+from muster.integrations.github.runners import Scope
 from muster.integrations.github.scale_set_shapes import Problem, decoded
 from muster.ports.clock import Clock
 
@@ -103,7 +104,7 @@ class _Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 class ActionsService:
     def __init__(
-        self, http: httpx.AsyncClient, registry: RunnerRegistry, clock: Clock, *, api_url: str, web_url: str
+        self, http: httpx.AsyncClient, registry: GitHubRegistry, clock: Clock, *, api_url: str, web_url: str
     ) -> None:
         self._http = http
         self._registry = registry

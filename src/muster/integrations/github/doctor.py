@@ -17,7 +17,7 @@ from muster.integrations.github.tables import TEMPLATE
 
 if TYPE_CHECKING:
     from muster.config import Config
-    from muster.integrations.github.runners import RunnerRegistry, Workflows
+    from muster.integrations.github.registry import GitHubRegistry
     from muster.integrations.github.tables import GitHubConfig
 
 SUBJECT = "github"
@@ -115,7 +115,7 @@ async def _looked(config: "Config") -> list[Check]:
     return checks
 
 
-async def _checked(registry: "RunnerRegistry", scope: Scope, group: str) -> Check:
+async def _checked(registry: "GitHubRegistry", scope: Scope, group: str) -> Check:
     try:
         await registry.check(scope, group=group)
         await registry.registration_token(scope)
@@ -124,7 +124,7 @@ async def _checked(registry: "RunnerRegistry", scope: Scope, group: str) -> Chec
     return Check(subject=SUBJECT, level=Level.OK, words=f"runners can be registered for {scope}")
 
 
-async def _read(workflows: "Workflows", repository: str) -> Check:
+async def _read(workflows: "GitHubRegistry", repository: str) -> Check:
     """Check that workflow runs can be read. Without that, Muster can't see that a workflow ended or
     started again."""
     try:

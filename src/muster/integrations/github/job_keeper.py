@@ -23,8 +23,9 @@ from muster.integrations.github.job_decisions import Serve, Taken, decide
 from muster.integrations.github.job_events import SOURCE
 from muster.integrations.github.job_intake import JobIntake
 from muster.integrations.github.job_lookup import JobLookup
+from muster.integrations.github.registry import GitHubRegistry
 from muster.integrations.github.requests import JOB, QueuedJob
-from muster.integrations.github.runners import RunnerRegistry, Scope, runner_name, scope_of
+from muster.integrations.github.runners import Scope, runner_name, scope_of
 from muster.integrations.github.tables import TEMPLATE
 from muster.ports.duties import DutyContext
 from muster.ports.paging import every_job, every_node, provisions
@@ -57,7 +58,7 @@ class JobKeeper:
     def __init__(
         self,
         given: DutyContext,
-        registry: RunnerRegistry,
+        registry: GitHubRegistry,
         intake: JobIntake,
         lookup: JobLookup,
         *,

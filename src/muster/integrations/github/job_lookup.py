@@ -12,7 +12,7 @@ from muster.domain.ids import JobId
 from muster.domain.jobs import OPEN_JOBS, Job, JobResult, JobSighting, JobState
 from muster.integrations.github.job_events import SOURCE, sighting, state_of
 from muster.integrations.github.job_intake import JobIntake, is_stale
-from muster.integrations.github.runners import Workflows
+from muster.integrations.github.registry import GitHubRegistry
 from muster.ports.duties import DutyContext
 from muster.ports.paging import every_job
 
@@ -34,7 +34,7 @@ class JobLookup:
     def __init__(
         self,
         given: DutyContext,
-        workflows: Workflows,
+        workflows: GitHubRegistry,
         intake: JobIntake,
         *,
         repositories: Sequence[str],

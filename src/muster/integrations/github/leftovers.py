@@ -12,7 +12,8 @@ from muster.domain.ids import AssignmentId
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
 from muster.integrations.github.provisioned_scopes import ProvisionedScopes
-from muster.integrations.github.runners import Runner, RunnerRegistry, Scope, assignment_of
+from muster.integrations.github.registry import GitHubRegistry
+from muster.integrations.github.runners import Runner, Scope, assignment_of
 from muster.ports.duties import DutyContext
 from muster.ports.paging import every_node
 
@@ -22,7 +23,7 @@ _SERVING = (NodeState.CREATED, NodeState.CLAIMED, NodeState.RUNNING, NodeState.R
 
 
 class Leftovers:
-    def __init__(self, given: DutyContext, registry: RunnerRegistry, issued: ProvisionedScopes) -> None:
+    def __init__(self, given: DutyContext, registry: GitHubRegistry, issued: ProvisionedScopes) -> None:
         self._store = given.store
         self._registry = registry
         self._issued = issued

@@ -1,4 +1,8 @@
-"""Read and write runners and workflow runs on GitHub. Only this module knows its paths and fields."""
+"""Read and write runners and workflow runs on GitHub. Only this module knows its paths and fields.
+
+GitHub is slow, limits the rate, and is right in the end. Every method raises Throttled (nothing happened;
+later), Refused (credentials, rights, names: asking again won't help) or Uncertain (unknown; may be repeated).
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -36,6 +40,7 @@ class GitHubRegistry:
     # --- runners ----------------------------------------------------------------------------------
 
     async def check(self, scope: Scope, *, group: str) -> None:
+        """Check whether runners could be registered there now."""
         until, refusal = self._checked.get((scope, group), (0.0, None))
         if self._clock.now() >= until:
             refusal = await self._refusal(scope, group)
@@ -53,6 +58,8 @@ class GitHubRegistry:
         return None
 
     async def just_in_time(self, scope: Scope, *, name: str, labels: Sequence[str], group: str) -> str:
+        """Register an ephemeral runner; gives its configuration, a secret. A runner of that name which is
+        there already is replaced: what was given for it is worthless from then on."""
         what = f"register a runner for {scope}"
         body = {
             "name": name,
@@ -71,11 +78,13 @@ class GitHubRegistry:
         return _text(self._read(answer, what, scope, group), "encoded_jit_config", what)
 
     async def registration_token(self, scope: Scope) -> str:
+        """Return a short-lived secret with which a runner registers itself."""
         what = f"get a registration token for {scope}"
         answer = await self._send("POST", f"{_runners(scope)}/registration-token", what, scope)
         return _text(self._read(answer, what, scope), "token", what)
 
     async def runners(self, scope: Scope) -> Sequence[Runner]:
+        """Return all runners, as they are at some moment after the call."""
         return await self._looks.get_later(scope, lambda: self._list(scope))
 
     async def _list(self, scope: Scope) -> Sequence[Runner]:
@@ -92,6 +101,7 @@ class GitHubRegistry:
         return next((runner for runner in found if runner.name == name), None)
 
     async def remove(self, scope: Scope, runner_id: int) -> bool:
+        """Remove a runner; a missing one counts as removed. False: it is busy and can't be removed now."""
         what = f"remove a runner of {scope}"
         answer = await self._send("DELETE", f"{_runners(scope)}/{runner_id}", what, scope)
         if answer.status in (_GONE, _BUSY):
@@ -124,6 +134,7 @@ class GitHubRegistry:
         return await self._api.pages(path, what, scope=scope, items="runner_groups")
 
     async def refuses_public(self, scope: Scope, *, group: str) -> bool:
+        """Return whether runners of the group get no jobs of public repositories, as far as can be seen."""
         if scope.repository:
             return False
         what = f"look at the runner groups of {scope.owner}"
@@ -157,12 +168,14 @@ class GitHubRegistry:
     # --- workflow runs ----------------------------------------------------------------------------
 
     async def run(self, repository: str, run_id: int) -> WorkflowRun | None:
+        """Return the run's latest attempt, or None if there is no such run or it can't be seen."""
         what, scope = f"look up run {run_id} of {repository}", Scope.named(repository)
         path = f"/repos/{repository}/actions/runs/{run_id}"
         answer = await self._api.look(path, what, scope=scope, patient=True)
         return None if answer.status == _GONE else _run(repository, self._api.read(answer, what), what)
 
     async def can_see(self, repository: str) -> bool:
+        """Return whether runs of the repository can be read at all."""
         what, scope = f"look at the runs of {repository}", Scope.named(repository)
         path = f"/repos/{repository}/actions/runs"
         answer = await self._api.look(path, what, scope=scope, params=_ONE, patient=True)
@@ -172,6 +185,7 @@ class GitHubRegistry:
         return True
 
     async def active(self, repository: str) -> Sequence[WorkflowRun]:
+        """Return runs that wait or are under way, at most a thousand of each, newest first."""
         what, scope = f"list the runs of {repository}", Scope.named(repository)
         found: dict[int, WorkflowRun] = {}
         for status in ACTIVE:
@@ -190,6 +204,7 @@ class GitHubRegistry:
         return sorted(found.values(), key=lambda run: -run.run_id)
 
     async def workflow_jobs(self, repository: str, run_id: int) -> Sequence[WorkflowJob]:
+        """Return the jobs of the run's latest attempt."""
         what, scope = f"list the jobs of run {run_id} of {repository}", Scope.named(repository)
         listed = await self._api.pages(
             f"/repos/{repository}/actions/runs/{run_id}/jobs",
@@ -202,17 +217,20 @@ class GitHubRegistry:
         return tuple(_workflow_job(each, what) for each in listed)
 
     async def workflow_job(self, repository: str, job_id: int) -> WorkflowJob | None:
+        """Return a job, or None if there is no such job or it can't be seen."""
         what, scope = f"look up job {job_id} of {repository}", Scope.named(repository)
         path = f"/repos/{repository}/actions/jobs/{job_id}"
         answer = await self._api.look(path, what, scope=scope, patient=True)
         return None if answer.status == _GONE else _workflow_job(self._api.read(answer, what), what)
 
     async def rerun_failed(self, repository: str, run_id: int) -> None:
+        """Run the failed jobs of a run that is over again, with what depends on them. Not to be repeated."""
         await self._rerun(
             repository, f"runs/{run_id}/rerun-failed-jobs", f"re-run failed jobs of run {run_id}"
         )
 
     async def rerun_job(self, repository: str, job_id: int) -> None:
+        """Run one job of a run that is over again, with what depends on it. Not to be repeated."""
         await self._rerun(repository, f"jobs/{job_id}/rerun", f"re-run job {job_id}")
 
     async def _rerun(self, repository: str, path: str, what: str) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from muster.domain.errors import Conflict, ProviderError, Throttled, Uncertain
 from muster.domain.jobs import Job, JobState, rerun
 from muster.integrations.github.job_events import SOURCE
+from muster.integrations.github.registry import GitHubRegistry
 from muster.integrations.github.rerun_decisions import Never, RerunFailed, RerunJob, Wait, decide, used
-from muster.integrations.github.runners import Workflows
 from muster.integrations.github.tables import TEMPLATE
 from muster.ports.duties import DutyContext
 from muster.ports.paging import pages
@@ -41,7 +41,7 @@ _RunKey = tuple[str, str, int | None]
 
 
 class Reruns:
-    def __init__(self, given: DutyContext, workflows: Workflows) -> None:
+    def __init__(self, given: DutyContext, workflows: GitHubRegistry) -> None:
         self._given = given
         self._workflows = workflows
         self._settled: dict[_RunKey, bool] = {}

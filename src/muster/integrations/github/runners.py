@@ -1,15 +1,9 @@
-"""Where Actions runners are registered and workflow runs are looked up. Slow, rate limited, eventually right.
-
-Every method raises Throttled (nothing happened; later), Refused (credentials, rights, names: asking again
-won't help) or Uncertain (unknown; everything here may be repeated).
-"""
+"""What Actions runners and workflow runs are: names, scopes, and what a template says about its runners."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
 
 import msgspec
 
@@ -206,62 +200,3 @@ class Runner:
     busy: bool
     labels: tuple[str, ...]
     """In lower case: GitHub doesn't tell them apart by case."""
-
-
-class RunnerRegistry(Protocol):
-    async def check(self, scope: Scope, *, group: str) -> None:
-        """Check whether runners could be registered there now."""
-        ...
-
-    async def just_in_time(self, scope: Scope, *, name: str, labels: Sequence[str], group: str) -> str:
-        """Register an ephemeral runner; gives its configuration, a secret. A runner of that name which is
-        there already is replaced: what was given for it is worthless from then on."""
-        ...
-
-    async def registration_token(self, scope: Scope) -> str:
-        """Return a short-lived secret with which a runner registers itself."""
-        ...
-
-    async def refuses_public(self, scope: Scope, *, group: str) -> bool:
-        """Return whether runners of the group get no jobs of public repositories, as far as can be seen."""
-        ...
-
-    async def runners(self, scope: Scope) -> Sequence[Runner]:
-        """Return all runners, as they are at some moment after the call."""
-        ...
-
-    async def find(self, scope: Scope, name: str) -> Runner | None: ...
-
-    async def remove(self, scope: Scope, runner_id: int) -> bool:
-        """Remove a runner; a missing one counts as removed. False: it is busy and can't be removed now."""
-        ...
-
-
-class Workflows(Protocol):
-    async def run(self, repository: str, run_id: int) -> WorkflowRun | None:
-        """Return the run's latest attempt, or None if there is no such run or it can't be seen."""
-        ...
-
-    async def can_see(self, repository: str) -> bool:
-        """Return whether runs of the repository can be read at all."""
-        ...
-
-    async def active(self, repository: str) -> Sequence[WorkflowRun]:
-        """Return runs that wait or are under way, at most a thousand of each, newest first."""
-        ...
-
-    async def workflow_jobs(self, repository: str, run_id: int) -> Sequence[WorkflowJob]:
-        """Return the jobs of the run's latest attempt."""
-        ...
-
-    async def workflow_job(self, repository: str, job_id: int) -> WorkflowJob | None:
-        """Return a job, or None if there is no such job or it can't be seen."""
-        ...
-
-    async def rerun_failed(self, repository: str, run_id: int) -> None:
-        """Run the failed jobs of a run that is over again, with what depends on them. Not to be repeated."""
-        ...
-
-    async def rerun_job(self, repository: str, job_id: int) -> None:
-        """Run one job of a run that is over again, with what depends on it. Not to be repeated."""
-        ...

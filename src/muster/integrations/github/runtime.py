@@ -15,8 +15,9 @@ from muster.domain.errors import InvalidRequest, Uncertain
 from muster.domain.node import Node
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import Reuse, TemplateSpec
+from muster.integrations.github.registry import GitHubRegistry
 from muster.integrations.github.requests import JOB, SET_RUNNER, WORKFLOW, label
-from muster.integrations.github.runners import RunnerRegistry, RunnerSpec, Scope, runner_name, scope_of
+from muster.integrations.github.runners import RunnerSpec, Scope, runner_name, scope_of
 from muster.integrations.github.set_directory import SetDirectory, spec_of
 from muster.integrations.github.tables import TEMPLATE, check_sharing
 from muster.ports.runtime import Kit, NodeRuntime
@@ -44,7 +45,7 @@ class RunnerPackage:
 class GitHubRuntime(NodeRuntime):
     def __init__(
         self,
-        registry: RunnerRegistry,
+        registry: GitHubRegistry,
         package: RunnerPackage,
         *,
         installation_id: str,

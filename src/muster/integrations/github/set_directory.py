@@ -2,7 +2,8 @@
 
 from muster.integrations.github.actions_service import Gone, SetMissing
 from muster.integrations.github.registration_limit import RegistrationLimit
-from muster.integrations.github.runners import RunnerRegistry, RunnerSpec, Scope
+from muster.integrations.github.registry import GitHubRegistry
+from muster.integrations.github.runners import RunnerSpec, Scope
 from muster.integrations.github.scale_set_shapes import ScaleSet, SetRunner
 from muster.integrations.github.scale_sets import ScaleSets, SetSpec
 from muster.ports.clock import Clock
@@ -20,7 +21,7 @@ def spec_of(runner: RunnerSpec) -> SetSpec:
 
 class SetDirectory:
     def __init__(
-        self, sets: ScaleSets, registry: RunnerRegistry, clock: Clock, limit: RegistrationLimit
+        self, sets: ScaleSets, registry: GitHubRegistry, clock: Clock, limit: RegistrationLimit
     ) -> None:
         self.sets = sets
         self.registry = registry

@@ -4,7 +4,8 @@ from contextlib import suppress
 
 from muster.domain.errors import NotFound, ProviderError
 from muster.domain.template import Template
-from muster.integrations.github.runners import RunnerRegistry, Scope
+from muster.integrations.github.registry import GitHubRegistry
+from muster.integrations.github.runners import Scope
 from muster.integrations.github.scale_set_shapes import ScaleSet
 from muster.integrations.github.scale_sets import ScaleSets, SetSpec
 from muster.integrations.github.tables import TEMPLATE
@@ -34,7 +35,7 @@ async def same_names(sets: ScaleSets, spec: SetSpec, group_id: int) -> tuple[str
     return (f"a set of the same name is in the group {groups}: GitHub shares the jobs between them",)
 
 
-async def refuses_public(registry: RunnerRegistry, spec: SetSpec) -> bool:
+async def refuses_public(registry: GitHubRegistry, spec: SetSpec) -> bool:
     """Return whether the set's group gets no jobs of public repositories. False: it does, or who knows."""
     try:
         return await registry.refuses_public(spec.scope, group=spec.group)

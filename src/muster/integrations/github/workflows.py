@@ -17,8 +17,9 @@ from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest, ReleaseRequest
 from muster.domain.run_decisions import RERUN, RESERVED
 from muster.integrations.github.provisioned_scopes import ProvisionedScopes
+from muster.integrations.github.registry import GitHubRegistry
 from muster.integrations.github.requests import WORKFLOW, Workflow, run_name
-from muster.integrations.github.runners import WorkflowRun, Workflows
+from muster.integrations.github.runners import WorkflowRun
 from muster.ports.duties import DutyContext
 from muster.ports.paging import every_node, provisions
 
@@ -41,7 +42,7 @@ _UNDER_WAY = (Status.QUEUED, Status.RUNNING)
 
 
 class WorkflowKeeper:
-    def __init__(self, given: DutyContext, workflows: Workflows, issued: ProvisionedScopes) -> None:
+    def __init__(self, given: DutyContext, workflows: GitHubRegistry, issued: ProvisionedScopes) -> None:
         self._store = given.store
         self._clock = given.clock
         self._workflows = workflows
