@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from muster.cli import output
 from muster.cli.durations import format_clock, format_estimate
@@ -72,18 +72,8 @@ EASE = 6.0
 """Per second, the share of the missing way that the bar moves: smooth, and there within a second."""
 
 
-class View(Protocol):
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def show(self, progress: "Progress") -> None: ...
-
-
-class SilentView:
-    """Shows nothing: the result says it all."""
+class View:
+    """Shows nothing: the result says it all. Other views draw."""
 
     def __enter__(self) -> Self:
         return self
@@ -97,12 +87,12 @@ class SilentView:
         return None
 
 
-class JsonLineView(SilentView):
+class JsonLineView(View):
     def show(self, progress: "Progress") -> None:
         output.print_json_line(progress)
 
 
-class LineView(SilentView):
+class LineView(View):
     """One line per change. No control codes, nothing twice."""
 
     def __init__(self, file: IO[str] | None = None) -> None:
@@ -117,7 +107,7 @@ class LineView(SilentView):
             output.say(words + time_left_text(progress.eta_seconds), file=self._file)
 
 
-class LiveView(SilentView):
+class LiveView(View):
     """Redrawn in place several times a second; gone when it ends, so that the result stands alone."""
 
     def __init__(self, *, elapsed: float = 0.0, file: IO[str] | None = None) -> None:
@@ -210,7 +200,7 @@ class Easing:
 def choose_view(*, elapsed: float = 0.0, file: IO[str] | None = None, stream: bool = False) -> View:
     """Return the view that fits the output. `stream`: in JSON, each change is a line of its own."""
     if output.wants_json():
-        return JsonLineView() if stream else SilentView()
+        return JsonLineView() if stream else View()
     if output.is_terminal(sys.stdout) and output.is_terminal(file):
         return LiveView(elapsed=elapsed, file=file)
     return LineView(file)
