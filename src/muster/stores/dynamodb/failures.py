@@ -10,7 +10,7 @@ from muster.domain.launch import Launch
 from muster.domain.node import Node
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.table import Table
-from muster.stores.dynamodb.values import Item, moment, record, restored
+from muster.stores.dynamodb.values import Item, key_of, moment, record, restored
 from muster.stores.dynamodb.writes import Write
 
 
@@ -44,9 +44,9 @@ async def diagnosed(table: Table, write: Write, node_id: NodeId, cause: Cause) -
         write.update(keys.failure(node_id), "SET #cause = :cause", {"cause": cause.value})
 
 
-async def since(table: Table, at: float, *, limit: int) -> Sequence[Failure]:
-    found = await table.query(keys.FAILED, index="timed", low=moment(at), forward=False, most=limit)
-    names = [(str(item["PK"]), str(item["SK"])) for item in found]
+async def since(table: Table, *, since: float, limit: int) -> Sequence[Failure]:
+    found = await table.query(keys.FAILED, index="timed", low=moment(since), forward=False, most=limit)
+    names = [key_of(item) for item in found]
     items = await table.get_many(names)
     return [_failure(items[name]) for name in names if name in items]
 

@@ -2,18 +2,13 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from muster.domain.events import Event
-from muster.domain.failures import Failure
-from muster.domain.health import Health
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import PRESENT, NodeState
 from muster.domain.node import Node
-from muster.domain.operation import Operation
 from muster.domain.overview import Handover
-from muster.domain.pool_history import PoolSample
 from muster.ports.overview import Tick
-from muster.ports.store import Cursor, Page
 from muster.stores.dynamodb import failures, keys, pool_samples, templates
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.nodes import Nodes
@@ -30,10 +25,13 @@ class DynamoOverview:
         self, table: Table, feed: Feed, nodes: Nodes, operations: Operations, liveness: Liveness
     ) -> None:
         self._table = table
-        self._feed = feed
         self._nodes = nodes
-        self._operations = operations
-        self._liveness = liveness
+        self.health = liveness.counted
+        self.unfinished = operations.oldest
+        self.failures = partial(failures.since, table)
+        self.changes = feed.changes
+        self.acts = feed.acts
+        self.pool_samples = partial(pool_samples.since, table)
 
     async def census(self) -> Mapping[str, Mapping[NodeState, int]]:
         names = [template.name for template in await templates.current(self._table)]
@@ -45,19 +43,10 @@ class DynamoOverview:
         )
         return dict(zip(PRESENT, counts, strict=True))
 
-    async def health(self) -> Mapping[str, Mapping[Health, int]]:
-        return await self._liveness.counted()
-
-    async def unfinished(self, *, limit: int) -> Sequence[Operation]:
-        return await self._operations.oldest(limit=limit)
-
     async def terminating(self, *, limit: int) -> Sequence[Node]:
         found = await self._table.query(keys.ENDING, index="timed", most=limit)
         nodes = await self._nodes.some([NodeId(text(item, "PK").partition("#")[2]) for item in found])
         return [node for node in nodes if node.state is NodeState.TERMINATING]
-
-    async def failures(self, *, since: float, limit: int) -> Sequence[Failure]:
-        return await failures.since(self._table, since, limit=limit)
 
     async def handovers(self, *, since: float, limit: int) -> Sequence[Handover]:
         low = moment(since)
@@ -65,15 +54,6 @@ class DynamoOverview:
         names = [key_of(item) for item in found]
         items = await self._table.get_many(names)
         return [restored(Handover, items[name]) for name in names if name in items]
-
-    async def changes(self, *, since: float, limit: int) -> Sequence[Event]:
-        return await self._feed.changes(since=since, limit=limit)
-
-    async def acts(self, *, since: float, after: Cursor | None, limit: int) -> Page[Event]:
-        return await self._feed.acts(since=since, after=after, limit=limit)
-
-    async def pool_samples(self, *, since: float, limit: int) -> Sequence[PoolSample]:
-        return await pool_samples.since(self._table, since=since, limit=limit)
 
     async def ticks(self) -> Sequence[Tick]:
         return [
