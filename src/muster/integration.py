@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,6 +63,18 @@ class Check:
     level: Level
     words: str
     advice: str = ""
+
+    @classmethod
+    def ok(cls, subject: str, words: str, advice: str = "") -> Self:
+        return cls(subject=subject, level=Level.OK, words=words, advice=advice)
+
+    @classmethod
+    def warning(cls, subject: str, words: str, advice: str = "") -> Self:
+        return cls(subject=subject, level=Level.WARNING, words=words, advice=advice)
+
+    @classmethod
+    def failed(cls, subject: str, words: str, advice: str = "") -> Self:
+        return cls(subject=subject, level=Level.FAILED, words=words, advice=advice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,7 +62,7 @@ def _checks(named: Path | None) -> Iterator[Check]:
             if named is None:  # what the server has counts, whatever lies in this directory
                 path, config = used, load(used, environment=os.environ)
     except MusterError as error:
-        settings = Check(subject="settings", level=Level.FAILED, words=str(error))
+        settings = Check.failed("settings", str(error))
     found = find_server(os.environ, config.server.data_dir if config and not elsewhere else None)
     yield _python()
     stored = yield from _server(found)
@@ -74,13 +74,12 @@ def _checks(named: Path | None) -> Iterator[Check]:
 
 def _settings(path: Path | None, *, elsewhere: bool) -> Check:
     if path is not None:
-        return Check(subject="settings", level=Level.OK, words=str(path))
+        return Check.ok("settings", str(path))
     if elsewhere:
         words = "the settings are on the server: what they name was not checked; give a copy with -f"
-        return Check(subject="settings", level=Level.OK, words=words)
+        return Check.ok("settings", words)
     words = f"no {FILE} here: checked defaults, environment and the server's store"
-    advice = "name the server's settings with -f, if it has any"
-    return Check(subject="settings", level=Level.WARNING, words=words, advice=advice)
+    return Check.warning("settings", words, "name the server's settings with -f, if it has any")
 
 
 def _used(config: "Config") -> Path | None:
@@ -99,19 +98,19 @@ def _same(one: Path, other: Path) -> bool:
 
 def _others(path: Path | None, used: Path, *, named: bool) -> Check:
     if path is None:
-        return Check(subject="settings", level=Level.OK, words=f"{used}, with which the server was started")
+        return Check.ok("settings", f"{used}, with which the server was started")
     if named:
         words = f"{path} is not the settings file of the running server: that is {used}"
         advice = f"use -f {used} to check the server's own file"
     else:
         words = f"checked {used}, the file of the running server; {path} is another file"
         advice = f"start the server with -f {path}, if that one is meant"
-    return Check(subject="settings", level=Level.WARNING, words=words, advice=advice)
+    return Check.warning("settings", words, advice)
 
 
 def _python() -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
-    return Check(subject="python", level=Level.OK, words=f"{version} at {sys.executable}")
+    return Check.ok("python", f"{version} at {sys.executable}")
 
 
 def _server(found: "Connection") -> Generator[Check, None, Stored]:
@@ -121,20 +120,19 @@ def _server(found: "Connection") -> Generator[Check, None, Stored]:
     try:
         with open_client(None if found.elsewhere else found.data_dir) as client:
             client.send(calls.ready())
-            yield Check(subject="server", level=Level.OK, words=f"{found.url} is ready: its store answers")
+            yield Check.ok("server", f"{found.url} is ready: its store answers")
             installation = client.send(calls.installation())
             applied = client.send(calls.templates())
     except CannotReach as error:
         words, _, why = str(error).partition(": start it")
-        yield Check(
-            subject="server",
-            level=Level.FAILED,
-            words=f"{words}{why[why.find(' (') :] if ' (' in why else ''}",
-            advice="start it with `muster serve`, or set MUSTER_SERVER to where it is",
+        yield Check.failed(
+            "server",
+            f"{words}{why[why.find(' (') :] if ' (' in why else ''}",
+            "start it with `muster serve`, or set MUSTER_SERVER to where it is",
         )
         return Stored()
     except MusterError as error:
-        yield Check(subject="server", level=Level.FAILED, words=str(error))
+        yield Check.failed("server", str(error))
         return Stored()
     same = installation.version == muster.__version__
     words = f"server {installation.version}, this command {muster.__version__}"
@@ -165,7 +163,7 @@ def _integrations(machine: Machine, stored: Stored, *, here: bool) -> Iterator[C
                     yield check
                 told[check.subject] = True
     for name, why in installed().broken.items():
-        yield Check(subject=name, level=Level.FAILED, words=why)
+        yield Check.failed(name, why)
 
 
 def drawn(checks: list[Check]) -> None:

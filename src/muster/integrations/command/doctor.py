@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 
 from muster.domain.errors import ProviderError
-from muster.integration import Check, Level, Machine
+from muster.integration import Check, Machine
 from muster.integrations.command.machines import installation_prefix
 from muster.integrations.command.parts import dialect_of
 from muster.integrations.command.tables import FAMILY, CommandConfig
@@ -22,7 +22,7 @@ def checks(machine: Machine) -> Iterator[Check]:
             name = template.provider.removeprefix(f"{FAMILY}-")
             words = f"template {template.name} uses the provider {template.provider}, which has no settings"
             advice = f"name its executable under [{FAMILY}.{name}], or name the server's settings with -f"
-            yield Check(subject=template.provider, level=Level.FAILED, words=words, advice=advice)
+            yield Check.failed(template.provider, words, advice)
     for config in configs:
         yield _check(config, machine.installation_id or UNKNOWN)
 
@@ -31,20 +31,14 @@ def _check(config: CommandConfig, installation_id: str) -> Check:
     path = config.executable
     if not path.is_file():
         advice = f"install it, or correct executable under [{FAMILY}.{config.name}]"
-        return Check(
-            subject=config.provider, level=Level.FAILED, words=f"there is no file {path}", advice=advice
-        )
+        return Check.failed(config.provider, f"there is no file {path}", advice)
     if not os.access(path, os.X_OK):
-        advice = f"allow it: chmod +x {path}"
-        return Check(
-            subject=config.provider, level=Level.FAILED, words=f"{path} may not be executed", advice=advice
-        )
+        return Check.failed(config.provider, f"{path} may not be executed", f"allow it: chmod +x {path}")
     try:
         words = asyncio.run(_asked(config, installation_id))
     except ProviderError as error:
-        advice = f"try it: muster provider check {path} --dry"
-        return Check(subject=config.provider, level=Level.FAILED, words=str(error), advice=advice)
-    return Check(subject=config.provider, level=Level.OK, words=words)
+        return Check.failed(config.provider, str(error), f"try it: muster provider check {path} --dry")
+    return Check.ok(config.provider, words)
 
 
 async def _asked(config: CommandConfig, installation_id: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from muster.integration import Check, Level, Machine
+from muster.integration import Check, Machine
 
 if TYPE_CHECKING:
     from muster.domain.template import TemplateSpec
@@ -21,8 +21,7 @@ def checks(machine: Machine) -> Iterator[Check]:
     templates = [each for each in machine.config.templates if each.provider == DOCKER]
     if templates and not engines:
         words = f"template {templates[0].name} uses the provider docker, but no engine is named"
-        advice = 'write [docker.NAME] with host = "unix:///var/run/docker.sock"'
-        yield Check(subject=DOCKER, level=Level.FAILED, words=words, advice=advice)
+        yield Check.failed(DOCKER, words, 'write [docker.NAME] with host = "unix:///var/run/docker.sock"')
     urls = machine.config.server.public_url
     if machine.installation_id is not None:
         urls = urls or (find_server(os.environ, machine.data).url,)
@@ -30,7 +29,7 @@ def checks(machine: Machine) -> Iterator[Check]:
         try:
             yield from _asked(config, templates, urls)
         except InvalidRequest as error:
-            yield Check(subject=f"docker.{config.name}", level=Level.FAILED, words=str(error))
+            yield Check.failed(f"docker.{config.name}", str(error))
 
 
 def _asked(config: "EngineConfig", templates: "Sequence[TemplateSpec]", urls: Sequence[str]) -> "list[Check]":

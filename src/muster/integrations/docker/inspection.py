@@ -29,20 +29,19 @@ async def findings(
         said, info = await engine.get("/version"), await engine.get("/info")
         version = await engine.version()
     except (EngineError, NoAnswer) as error:
-        words = f"{engine.config.host} does not answer: {error}"
-        yield Check(subject=subject, level=Level.FAILED, words=words, advice=_advice(engine))
+        yield Check.failed(subject, f"{engine.config.host} does not answer: {error}", _advice(engine))
         return
     known = info if isinstance(info, Mapping) else {}
     words = (
         f"{_product(said)} at {engine.config.host}, API {version}; room for {engine.config.capacity} nodes"
     )
-    yield Check(subject=subject, level=Level.OK, words=words)
+    yield Check.ok(subject, words)
     for check in (_limits(subject, known), _restart(subject, known)):
         if check is not None:
             yield check
     why = engine.config.unreachable(urls)
     if why is not None:
-        yield Check(subject=subject, level=Level.WARNING, words=why)
+        yield Check.warning(subject, why)
     asked: list[str] = []
     for template in templates:
         spec = TEMPLATE.of(template)
@@ -59,16 +58,14 @@ async def _image(engine: Engine, template: str, spec: DockerSpec) -> Check:
     try:
         there = await images.has(engine, spec.parts)
     except (EngineError, NoAnswer) as error:
-        return Check(subject=subject, level=Level.FAILED, words=f"cannot look for {image}: {error}")
+        return Check.failed(subject, f"cannot look for {image}: {error}")
     if there:
-        return Check(subject=subject, level=Level.OK, words=f"has {image} for template {template}")
+        return Check.ok(subject, f"has {image} for template {template}")
     if spec.pull is Pull.NEVER:
         words = f"has no {image}, and template {template} says pull = never"
-        return Check(subject=subject, level=Level.FAILED, words=words, advice=f"load {image} on that engine")
+        return Check.failed(subject, words, f"load {image} on that engine")
     words = f"has no {image}: the first node of template {template} waits for the pull"
-    return Check(
-        subject=subject, level=Level.WARNING, words=words, advice=f"pull it before: docker pull {image}"
-    )
+    return Check.warning(subject, words, f"pull it before: docker pull {image}")
 
 
 async def _reach(engine: Engine, spec: DockerSpec, urls: Sequence[str]) -> Check:
@@ -90,13 +87,12 @@ async def _reach(engine: Engine, spec: DockerSpec, urls: Sequence[str]) -> Check
         ended = await engine.post(path_of("containers", made, "wait"), timeout=REACH_WITHIN)
         code = ended.get("StatusCode") if isinstance(ended, Mapping) else None
         if code == 0:
-            return Check(subject=subject, level=Level.OK, words=f"a container reaches {url}")
+            return Check.ok(subject, f"a container reaches {url}")
         words = f"a container can't reach {url}, or has no {spec.python} (exit code {code})"
         advice = f"set server_url and extra_hosts under [docker.{engine.name}]; the server must be up"
-        return Check(subject=subject, level=Level.WARNING, words=words, advice=advice)
+        return Check.warning(subject, words, advice)
     except (EngineError, NoAnswer) as error:
-        words = f"cannot start a container of {spec.parts.whole}: {error}"
-        return Check(subject=subject, level=Level.FAILED, words=words)
+        return Check.failed(subject, f"cannot start a container of {spec.parts.whole}: {error}")
     finally:
         if made:
             await _remove(engine, made)
@@ -118,14 +114,12 @@ def _limits(subject: str, info: Mapping[str, Any]) -> Check | None:
     if info.get("Rootless") is True and info.get("CgroupVersion") == "1":
         # Podman says that it can, and then ignores them.
         words = "is an ordinary user's Podman on cgroup v1, which ignores all limits of its nodes"
-        return Check(
-            subject=subject, level=Level.WARNING, words=words, advice="boot its machine with cgroup v2"
-        )
+        return Check.warning(subject, words, "boot its machine with cgroup v2")
     lacking = [word for key, word in _LIMITS.items() if info.get(key) is False]
     if not lacking:
         return None
     words = f"can't limit {', '.join(lacking)}: its nodes may take all of the machine's"
-    return Check(subject=subject, level=Level.WARNING, words=words, advice="enable these cgroup controllers")
+    return Check.warning(subject, words, "enable these cgroup controllers")
 
 
 def _restart(subject: str, info: Mapping[str, Any]) -> Check | None:
@@ -137,9 +131,7 @@ def _restart(subject: str, info: Mapping[str, Any]) -> Check | None:
     ):
         return None
     words = "a restart of dockerd ends its nodes"
-    return Check(
-        subject=subject, level=Level.WARNING, words=words, advice='set "live-restore": true in daemon.json'
-    )
+    return Check.warning(subject, words, 'set "live-restore": true in daemon.json')
 
 
 def _advice(engine: Engine) -> str:

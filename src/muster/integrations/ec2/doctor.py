@@ -24,15 +24,14 @@ def checks(machine: Machine) -> Iterator[Check]:
     if not config.tables["ec2"].region:
         if wanted:
             words = f"template {wanted[0]} uses the provider ec2, but ec2.region is not set"
-            advice = "set region under [ec2], or name the server's settings with -f"
-            yield Check(subject="ec2", level=Level.FAILED, words=words, advice=advice)
+            yield Check.failed("ec2", words, "set region under [ec2], or name the server's settings with -f")
         return
     yield _public_url(config)
     try:
         for finding in _asked(config, machine.installation_id or UNKNOWN):
             yield _check(finding)
     except MusterError as error:
-        yield Check(subject="ec2", level=Level.FAILED, words=str(error))
+        yield Check.failed("ec2", str(error))
 
 
 def _public_url(config: "Config") -> Check:
@@ -41,15 +40,13 @@ def _public_url(config: "Config") -> Check:
     nearby = urlsplit(config.tables["ec2"].endpoint_url or "").hostname in LOOPBACK
     own = [each for each in public if urlsplit(each).hostname in LOOPBACK]
     if nearby or (public and not own):
-        words = ", ".join(public) or "this machine's own, as its EC2 is here too"
-        return Check(subject="public_url", level=Level.OK, words=words)
+        return Check.ok("public_url", ", ".join(public) or "this machine's own, as its EC2 is here too")
     words = (
         f"{own[0]} is this machine's own address: machines on EC2 can't reach it"
         if own
         else "server.public_url is not set, so machines don't know what to join"
     )
-    advice = "set server.public_url to an address that the subnets can reach"
-    return Check(subject="public_url", level=Level.FAILED, words=words, advice=advice)
+    return Check.failed("public_url", words, "set server.public_url to an address that the subnets can reach")
 
 
 def _asked(config: "Config", installation_id: str) -> "list[AwsCheck]":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from muster.domain.errors import MusterError, ProviderError, Throttled
-from muster.integration import Check, Level
+from muster.integration import Check
 from muster.integrations.github.runners import Scope
 from muster.integrations.github.tables import TEMPLATE
 
@@ -30,8 +30,7 @@ def checks(config: "Config") -> Iterator[Check]:
         if not wanted:
             return
         advice = "give [github] an app_id and a private_key_file, or a token_file: see docs/github.md"
-        words = "templates use runners, but [github] is not configured"
-        yield Check(subject=SUBJECT, level=Level.FAILED, words=words, advice=advice)
+        yield Check.failed(SUBJECT, "templates use runners, but [github] is not configured", advice)
         return
     yield from asyncio.run(_looked(config))
     yield _public_url(config)
@@ -40,7 +39,7 @@ def checks(config: "Config") -> Iterator[Check]:
     if not config.tables["trust"] and not serves:
         advice = "add a [trust.NAME] for each repository whose workflows may sign in"
         words = "no workflow is trusted: all of them need a token of this server"
-        yield Check(subject=SUBJECT, level=Level.WARNING, words=words, advice=advice)
+        yield Check.warning(SUBJECT, words, advice)
 
 
 def _webhooks(config: "Config") -> Iterator[Check]:
@@ -52,15 +51,13 @@ def _webhooks(config: "Config") -> Iterator[Check]:
         return
     if not given.repositories:
         words = "webhooks are taken, but no repository may have machines"
-        advice = 'name some in [github] repositories: "acme/*"'
-        yield Check(subject=SUBJECT, level=Level.WARNING, words=words, advice=advice)
+        yield Check.warning(SUBJECT, words, 'name some in [github] repositories: "acme/*"')
     elif not labels:
         words = "webhooks are taken, but no template has labels for jobs"
-        advice = 'give a template\'s runner table labels, such as "muster-linux"'
-        yield Check(subject=SUBJECT, level=Level.WARNING, words=words, advice=advice)
+        yield Check.warning(SUBJECT, words, 'give a template\'s runner table labels, such as "muster-linux"')
     else:
         names = f"{', '.join(given.repositories)} with the labels {', '.join(labels)}"
-        yield Check(subject=SUBJECT, level=Level.OK, words=f"webhooks serve jobs of {names}")
+        yield Check.ok(SUBJECT, f"webhooks serve jobs of {names}")
 
 
 def _public_url(config: "Config") -> Check:
@@ -68,11 +65,10 @@ def _public_url(config: "Config") -> Check:
     GitHub."""
     public = [each for each in config.server.public_url if urlsplit(each).hostname not in LOOPBACK]
     if public or urlsplit(config.tables[SUBJECT].url).hostname in LOOPBACK:
-        words = ", ".join(public) or "this machine's own, as its GitHub is here too"
-        return Check(subject="public_url", level=Level.OK, words=words)
+        return Check.ok("public_url", ", ".join(public) or "this machine's own, as its GitHub is here too")
     words = "server.public_url is not set, or this machine's own: workflows elsewhere can't reach the server"
     advice = "set server.public_url to the address that the Action's `server` names"
-    return Check(subject="public_url", level=Level.WARNING, words=words, advice=advice)
+    return Check.warning("public_url", words, advice)
 
 
 def places(config: "Config") -> dict[Scope, str]:
@@ -100,7 +96,7 @@ async def _looked(config: "Config") -> list[Check]:
     try:
         parts = github_of(config.tables[SUBJECT], SystemClock(), installation_id="doctor")
     except MusterError as error:
-        return [Check(subject=SUBJECT, level=Level.FAILED, words=str(error))]
+        return [Check.failed(SUBJECT, str(error))]
     known = sorted(places(config).items())
     try:
         checks = [await _checked(parts.registry, scope, group) for scope, group in known]
@@ -111,7 +107,7 @@ async def _looked(config: "Config") -> list[Check]:
     if not checks:
         patterns = ", ".join(rule.repository for rule in config.tables["trust"])
         words = f"no place to look at: {patterns or 'no runner.scope and no [trust] rule names one'}"
-        checks.append(Check(subject=SUBJECT, level=Level.WARNING, words=words))
+        checks.append(Check.warning(SUBJECT, words))
     return checks
 
 
@@ -121,7 +117,7 @@ async def _checked(registry: "GitHubRegistry", scope: Scope, group: str) -> Chec
         await registry.registration_token(scope)
     except ProviderError as error:
         return _trouble(error, "check credentials and rights: docs/github.md lists them")
-    return Check(subject=SUBJECT, level=Level.OK, words=f"runners can be registered for {scope}")
+    return Check.ok(SUBJECT, f"runners can be registered for {scope}")
 
 
 async def _read(workflows: "GitHubRegistry", repository: str) -> Check:
@@ -131,10 +127,10 @@ async def _read(workflows: "GitHubRegistry", repository: str) -> Check:
         await workflows.active(repository)
     except ProviderError as error:
         return _trouble(error, "give the app or token `Actions: read`, to see when runs end and begin again")
-    return Check(subject=SUBJECT, level=Level.OK, words=f"workflow runs of {repository} can be looked up")
+    return Check.ok(SUBJECT, f"workflow runs of {repository} can be looked up")
 
 
 def _trouble(error: ProviderError, advice: str) -> Check:
     if isinstance(error, Throttled):
-        return Check(subject=SUBJECT, level=Level.WARNING, words=str(error), advice="look again later")
-    return Check(subject=SUBJECT, level=Level.FAILED, words=str(error), advice=advice)
+        return Check.warning(SUBJECT, str(error), "look again later")
+    return Check.failed(SUBJECT, str(error), advice)

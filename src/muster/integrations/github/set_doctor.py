@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from muster.domain.errors import ProviderError, Throttled
-from muster.integration import Check, Level
+from muster.integration import Check
 from muster.integrations.github.scale_sets import SetSpec
 from muster.integrations.github.set_directory import SetDirectory, spec_of
 from muster.integrations.github.set_remarks import refuses_public, same_names
@@ -45,7 +45,7 @@ async def _checked(spec: SetSpec, directory: SetDirectory) -> Sequence[Check]:
         return [_warning(str(error), "look again later")]
     except ProviderError as error:
         advice = "check credentials, rights and runner.group: docs/github.md lists the rights"
-        return [Check(subject=SUBJECT, level=Level.FAILED, words=str(error), advice=advice)]
+        return [Check.failed(SUBJECT, str(error), advice)]
     found = [_warning(f"{called}: {words}", "remove the other set, or rename this one") for words in remarks]
     if await refuses_public(directory.registry, spec):
         words = f"{called}: its runner group gets no jobs of public repositories"
@@ -58,8 +58,8 @@ async def _checked(spec: SetSpec, directory: SetDirectory) -> Sequence[Check]:
         advice = "choose another name if another program made it; a server that made it changes the labels"
         found.append(_warning(words, advice))
     state = "is there" if known is not None else "can be made"
-    return [*found, Check(subject=SUBJECT, level=Level.OK, words=f"{called} {state}")]
+    return [*found, Check.ok(SUBJECT, f"{called} {state}")]
 
 
 def _warning(words: str, advice: str) -> Check:
-    return Check(subject=SUBJECT, level=Level.WARNING, words=words, advice=advice)
+    return Check.warning(SUBJECT, words, advice)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from muster.integration import Check, Level, Machine
+from muster.integration import Check, Machine
 from muster.integrations.kvm.accelerators import version, why_not
 from muster.integrations.kvm.snapshots import reports, snapshots_of
 from muster.integrations.kvm.tables import KVM, TEMPLATE, Accelerator, KvmConfig
@@ -21,19 +21,18 @@ def checks(machine: Machine) -> Iterator[Check]:
         return
     if not settings.capacity:
         words = f"template {templates[0].name} uses the provider kvm, but its capacity is 0"
-        yield Check(subject=KVM, level=Level.FAILED, words=words, advice="set capacity under [kvm]")
+        yield Check.failed(KVM, words, "set capacity under [kvm]")
     found = version(settings.qemu)
     if not found:
-        words = f"{settings.qemu} can't be run"
-        yield Check(subject=KVM, level=Level.FAILED, words=words, advice=INSTALL)
+        yield Check.failed(KVM, f"{settings.qemu} can't be run", INSTALL)
         return
-    yield Check(subject=KVM, level=Level.OK, words=found)
+    yield Check.ok(KVM, found)
     yield _accelerator(settings)
     for template in templates:
         for path in TEMPLATE.of(template).files:
             if not Path(path).is_file() or not os.access(path, os.R_OK):
                 words = f"template {template.name}: {path} is no file that this user can read"
-                yield Check(subject=KVM, level=Level.FAILED, words=words, advice="see docs/kvm.md")
+                yield Check.failed(KVM, words, "see docs/kvm.md")
     yield from _snapshots(snapshots_of(settings.directory or machine.data / "nodes" / KVM))
 
 
@@ -42,24 +41,21 @@ def _snapshots(root: Path) -> Iterator[Check]:
         name = f"template {report['template']}, class {report['class']}"
         if report["why"]:
             words = f"{name}: there is no snapshot, so machines boot: {report['why']}"
-            yield Check(subject=KVM, level=Level.WARNING, words=words, advice=NO_SNAPSHOT)
+            yield Check.warning(KVM, words, NO_SNAPSHOT)
         else:
-            words = f"{name}: machines start from a snapshot, made in {report['took']:.0f} s"
-            yield Check(subject=KVM, level=Level.OK, words=words)
+            yield Check.ok(KVM, f"{name}: machines start from a snapshot, made in {report['took']:.0f} s")
 
 
 def _accelerator(settings: KvmConfig) -> Check:
     wanted = Accelerator(settings.accelerator)
     no_kvm = "" if wanted is Accelerator.TCG else why_not(settings.qemu, Accelerator.KVM)
     if wanted is not Accelerator.TCG and not no_kvm:
-        return Check(subject=KVM, level=Level.OK, words="KVM works: a tiny machine ran")
+        return Check.ok(KVM, "KVM works: a tiny machine ran")
     if wanted is Accelerator.KVM:
-        return Check(subject=KVM, level=Level.FAILED, words=f"KVM doesn't work: {no_kvm}", advice=EMULATED)
+        return Check.failed(KVM, f"KVM doesn't work: {no_kvm}", EMULATED)
     no_tcg = why_not(settings.qemu, Accelerator.TCG)
     if no_tcg:
-        words = f"machines can't be run: {no_tcg}"
-        return Check(subject=KVM, level=Level.FAILED, words=words, advice=INSTALL)
+        return Check.failed(KVM, f"machines can't be run: {no_tcg}", INSTALL)
     if wanted is Accelerator.TCG:
-        return Check(subject=KVM, level=Level.OK, words="software emulation works: a tiny machine ran")
-    words = f"KVM doesn't work ({no_kvm}); machines are emulated, which is slow"
-    return Check(subject=KVM, level=Level.WARNING, words=words, advice=EMULATED)
+        return Check.ok(KVM, "software emulation works: a tiny machine ran")
+    return Check.warning(KVM, f"KVM doesn't work ({no_kvm}); machines are emulated, which is slow", EMULATED)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from muster.config.values import LOOPBACK
 from muster.domain.errors import MusterError
-from muster.integration import Check, Level
+from muster.integration import Check
 
 if TYPE_CHECKING:
     from muster.config import Config
@@ -26,12 +26,9 @@ def checks(config: "Config") -> Iterator[Check]:
         client_secret(settings)
         yield asyncio.run(_asked(settings))
     except ImportError:
-        words = "[oidc] needs the library joserfc"
-        yield Check(
-            subject=SUBJECT, level=Level.FAILED, words=words, advice="pip install 'muster-compute[oidc]'"
-        )
+        yield Check.failed(SUBJECT, "[oidc] needs the library joserfc", "pip install 'muster-compute[oidc]'")
     except MusterError as error:
-        yield Check(subject=SUBJECT, level=Level.FAILED, words=str(error))
+        yield Check.failed(SUBJECT, str(error))
     yield _public(config)
 
 
@@ -46,9 +43,9 @@ async def _asked(settings: "OidcConfig") -> Check:
             keys = len((await discovery.keys()).keys)
         except MusterError as error:
             advice = "check `issuer`, and that this machine reaches it; tokens and sessions work meanwhile"
-            return Check(subject=SUBJECT, level=Level.FAILED, words=str(error), advice=advice)
+            return Check.failed(SUBJECT, str(error), advice)
     words = f"{settings.issuer} describes itself and has {keys} keys; roles: {', '.join(settings.roles)}"
-    return Check(subject=SUBJECT, level=Level.OK, words=words)
+    return Check.ok(SUBJECT, words)
 
 
 def _public(config: "Config") -> Check:
@@ -63,5 +60,5 @@ def _public(config: "Config") -> Check:
         advice = "put a proxy that speaks TLS in front, and set server.public_url to its https address"
     else:
         words = f"register this redirect address at the provider: {public}/api/v1/sign-in/callback"
-        return Check(subject=SUBJECT, level=Level.OK, words=words)
-    return Check(subject=SUBJECT, level=Level.WARNING, words=words, advice=advice)
+        return Check.ok(SUBJECT, words)
+    return Check.warning(SUBJECT, words, advice)

@@ -22,10 +22,10 @@ def checks(machine: Machine) -> Iterator[Check]:
     yield disk(found, settings.directory or machine.data / "nodes")
     bwrap = shutil.which("bwrap")
     if bwrap is not None:
-        yield Check(subject="bubblewrap", level=Level.OK, words=bwrap)
+        yield Check.ok("bubblewrap", bwrap)
     elif sys.platform == "linux":
         advice = "install the package bubblewrap; nodes then don't see each other, HOME or the data directory"
-        yield Check(subject="bubblewrap", level=Level.WARNING, words="not installed", advice=advice)
+        yield Check.warning("bubblewrap", "not installed", advice)
     for fact in in_force(machine.data, settings).facts:
         level = Level.OK if fact.fine else Level.WARNING
         yield Check(subject=fact.subject, level=level, words=fact.words)
@@ -58,16 +58,14 @@ def disk(found: Connection, nodes: Path) -> Check:
     words = f"{_size(free)} free for {data}"
     if not os.access(place, os.W_OK):
         advice = "give this user the right to write there, or choose another place with MUSTER_DATA_DIR"
-        return Check(subject="data", level=Level.FAILED, words=f"cannot write to {place}", advice=advice)
+        return Check.failed("data", f"cannot write to {place}", advice)
     if free >= LEAST:
-        return Check(subject="data", level=Level.OK, words=words)
+        return Check.ok("data", words)
     takers = _takers(nodes, found)
     if not takers:
-        advice = "free some space, or choose another place with MUSTER_DATA_DIR"
-        return Check(subject="data", level=Level.WARNING, words=words, advice=advice)
+        return Check.warning("data", words, "free some space, or choose another place with MUSTER_DATA_DIR")
     advice = "release or terminate what takes too much; `directory` under [process] keeps nodes elsewhere"
-    words = f"{words}; most is taken by {', '.join(takers)}"
-    return Check(subject="data", level=Level.WARNING, words=words, advice=advice)
+    return Check.warning("data", f"{words}; most is taken by {', '.join(takers)}", advice)
 
 
 def _size(count: int) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from muster.config import find_server
 from muster.domain.errors import MusterError
-from muster.integration import Check, Level, Machine
+from muster.integration import Check, Machine
 from muster.integrations.ssh.hosts import Hosts, RemoteHost
 from muster.integrations.ssh.inspection import inspected
 from muster.integrations.ssh.inventory import Inventory
@@ -25,8 +25,7 @@ def checks(machine: Machine) -> Iterator[Check]:
     if not config.tables["hosts"]:
         if any(each.provider == "ssh" for each in config.templates):
             advice = "name your machines as [hosts.NAME]: see docs/ssh.md"
-            words = "templates use ssh hosts, but the settings name none"
-            yield Check(subject="ssh", level=Level.FAILED, words=words, advice=advice)
+            yield Check.failed("ssh", "templates use ssh hosts, but the settings name none", advice)
         return
     try:
         inventory = Inventory.of(config.tables)
@@ -35,7 +34,7 @@ def checks(machine: Machine) -> Iterator[Check]:
             looked(inventory, machine.data, machine.installation_id or NONE, urls, list(inventory.hosts))
         )
     except MusterError as error:
-        yield Check(subject="ssh", level=Level.FAILED, words=str(error))
+        yield Check.failed("ssh", str(error))
 
 
 def reachable_at(config: "Config", data: Path) -> Sequence[str]:

@@ -27,10 +27,10 @@ async def inspected(remote: RemoteHost, urls: Sequence[str]) -> list[Check]:
     try:
         told = await remote.ask("facts", within=WITHIN, urls=list(urls), limits=remote.host.settings.limits)
     except (Uncertain, Refused) as error:
-        return [Check(subject=subject, level=Level.FAILED, words=str(error))]
+        return [Check.failed(subject, str(error))]
     found = list(judged(remote.host, told, now=time.time()))
     if not found:
-        found = [Check(subject=subject, level=Level.OK, words=_fine(remote.host, told))]
+        found = [Check.ok(subject, _fine(remote.host, told))]
     return found
 
 

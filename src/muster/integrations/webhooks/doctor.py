@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from muster.domain.errors import InvalidRequest
 from muster.domain.events import Entity
-from muster.integration import Check, Level, Machine
+from muster.integration import Check, Machine
 from muster.integrations.webhooks.tables import WEBHOOKS, Form, Webhook
 
 KINDS = ("*", *(f"{each.value}." for each in Entity))
@@ -20,16 +20,13 @@ def _check(webhook: Webhook) -> Check:
     try:
         host, secret = webhook.host, webhook.secret()
     except InvalidRequest as error:
-        return Check(subject=subject, level=Level.FAILED, words=str(error), advice="see docs/webhooks.md")
+        return Check.failed(subject, str(error), "see docs/webhooks.md")
     unknown = [each for each in webhook.events if not each.startswith(KINDS)]
     if unknown:
         advice = f"a type begins with one of: {', '.join(KINDS)}"
-        words = f"no event is like {unknown[0]!r}"
-        return Check(subject=subject, level=Level.WARNING, words=words, advice=advice)
+        return Check.warning(subject, f"no event is like {unknown[0]!r}", advice)
     if not secret and webhook.form is Form.JSON:
         advice = "set secret_file, so that the receiver knows who sent a message"
-        return Check(subject=subject, level=Level.WARNING, words=f"{host}: not signed", advice=advice)
+        return Check.warning(subject, f"{host}: not signed", advice)
     advice = f"try it: muster webhooks test {webhook.name}"
-    return Check(
-        subject=subject, level=Level.OK, words=f"{', '.join(webhook.events)} to {host}", advice=advice
-    )
+    return Check.ok(subject, f"{', '.join(webhook.events)} to {host}", advice)
