@@ -13,7 +13,7 @@ from muster_simulation.arm import Fault, Paces
 from muster_simulation.arm.faults import Verb
 from tests.harness import Harness, Replica
 from tests.harness.azure import batch, cluster, create, delete, nothing_of_ours
-from tests.harness.harness import run_scenario
+from tests.harness.harness import run_scenario, with_harness
 from tests.harness.interceptor import READS
 
 LONG = 100.0
@@ -148,29 +148,27 @@ async def create_and_cancel(harness: Harness, *, at: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 30.0, 79.0])
-def test_a_cancel_and_then_a_crash_still_leaves_nothing(seconds: float) -> None:
-    async def scenario(harness: Harness) -> None:
-        await batch(harness)
-        first, second = await harness.replica(), await harness.replica()
-        operation = await create(first)
-        await harness.pass_time(seconds)
-        await second.ask(second.plane.desk.cancel(operation.id))
-        await harness.pass_time(0.5)
-        await first.life.die()
-        assert (await harness.ended(operation)).status is Status.CANCELLED
-        nothing_of_ours(harness)
-
-    run_scenario(scenario)
+@with_harness
+async def test_a_cancel_and_then_a_crash_still_leaves_nothing(harness: Harness, seconds: float) -> None:
+    await batch(harness)
+    first, second = await harness.replica(), await harness.replica()
+    operation = await create(first)
+    await harness.pass_time(seconds)
+    await second.ask(second.plane.desk.cancel(operation.id))
+    await harness.pass_time(0.5)
+    await first.life.die()
+    assert (await harness.ended(operation)).status is Status.CANCELLED
+    nothing_of_ours(harness)
 
 
 @pytest.mark.parametrize("verb", [Verb.PUT_GROUP, Verb.PUT_CLUSTER, Verb.PUT_ASSIGNMENT])
-def test_an_answer_that_was_lost_is_found_out_and_nothing_is_made_twice(verb: Verb) -> None:
-    async def scenario(harness: Harness) -> None:
-        await batch(harness)
-        harness.arm.faults.add(Fault(on=verb, loses=True))
-        replica = await harness.replica()
-        await harness.succeeded(await create(replica))
-        assert not harness.arm.changed
-        assert len(harness.arm.assignments) == 1
-
-    run_scenario(scenario)
+@with_harness
+async def test_an_answer_that_was_lost_is_found_out_and_nothing_is_made_twice(
+    harness: Harness, verb: Verb
+) -> None:
+    await batch(harness)
+    harness.arm.faults.add(Fault(on=verb, loses=True))
+    replica = await harness.replica()
+    await harness.succeeded(await create(replica))
+    assert not harness.arm.changed
+    assert len(harness.arm.assignments) == 1

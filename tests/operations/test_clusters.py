@@ -174,16 +174,14 @@ async def test_looks_that_stay_refused_end_at_the_deadline(harness: Harness) -> 
 
 
 @pytest.mark.parametrize("status", [404, 429, 500, 401, 403])
-def test_a_complete_cluster_is_ready_although_its_polls_fail(status: int) -> None:
-    async def scenario(harness: Harness) -> None:
-        await batch(harness)
-        lost = Problem(status=status, code="Whatever", message="No.", retry_after=30.0)
-        harness.arm.faults.add(Fault(on=Verb.POLL, problem=lost, times=1000))
-        operation = await harness.succeeded(await create(await harness.replica()))
-        assert (operation.ended_at or 0.0) < operation.deadline_at
-        assert harness.arm.calls.count(Verb.PUT_CLUSTER) == 1
-
-    run_scenario(scenario)
+@with_harness
+async def test_a_complete_cluster_is_ready_although_its_polls_fail(harness: Harness, status: int) -> None:
+    await batch(harness)
+    lost = Problem(status=status, code="Whatever", message="No.", retry_after=30.0)
+    harness.arm.faults.add(Fault(on=Verb.POLL, problem=lost, times=1000))
+    operation = await harness.succeeded(await create(await harness.replica()))
+    assert (operation.ended_at or 0.0) < operation.deadline_at
+    assert harness.arm.calls.count(Verb.PUT_CLUSTER) == 1
 
 
 @with_harness
@@ -527,18 +525,16 @@ async def test_a_role_that_was_refused_once_is_taken_back_at_the_end(harness: Ha
 
 
 @pytest.mark.parametrize("verb", [Verb.GET_CLUSTER, Verb.GET_GROUP, Verb.LIST_GROUP])
-def test_looks_that_are_refused_do_not_end_an_undoing(verb: Verb) -> None:
-    async def scenario(harness: Harness) -> None:
-        await batch(harness)
-        replica = await harness.replica()
-        operation = await create(replica)
-        await harness.pass_time(30.0)
-        harness.arm.faults.add(Fault(on=verb, problem=NO, times=3))
-        await replica.cancel(operation.id)
-        assert (await harness.ended(operation)).status is Status.CANCELLED
-        nothing_of_ours(harness)
-
-    run_scenario(scenario)
+@with_harness
+async def test_looks_that_are_refused_do_not_end_an_undoing(harness: Harness, verb: Verb) -> None:
+    await batch(harness)
+    replica = await harness.replica()
+    operation = await create(replica)
+    await harness.pass_time(30.0)
+    harness.arm.faults.add(Fault(on=verb, problem=NO, times=3))
+    await replica.cancel(operation.id)
+    assert (await harness.ended(operation)).status is Status.CANCELLED
+    nothing_of_ours(harness)
 
 
 # --- time ----------------------------------------------------------------------------------------
@@ -686,22 +682,22 @@ async def test_deleting_what_is_being_made_cancels_it(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize(("lag", "aborts"), [(15.0, True), (400.0, False)])
-def test_a_cluster_that_becomes_visible_after_the_cancel_is_removed_too(lag: float, aborts: bool) -> None:
+@with_harness
+async def test_a_cluster_that_becomes_visible_after_the_cancel_is_removed_too(
+    harness: Harness, lag: float, aborts: bool
+) -> None:
     """However late: what was never seen is found in its group."""
 
-    async def scenario(harness: Harness) -> None:
-        harness.arm.paces = Paces(cluster_visible=lag, delete=5.0, group_delete=5.0)
-        await batch(harness)
-        replica = await harness.replica()
-        operation = await create(replica)
-        while not harness.arm.clusters:
-            await harness.pass_time(1.0)
-        await replica.cancel(operation.id)
-        assert (await harness.ended(operation)).status is Status.CANCELLED
-        assert (Verb.ABORT in harness.arm.calls) is aborts
-        nothing_of_ours(harness)
-
-    run_scenario(scenario)
+    harness.arm.paces = Paces(cluster_visible=lag, delete=5.0, group_delete=5.0)
+    await batch(harness)
+    replica = await harness.replica()
+    operation = await create(replica)
+    while not harness.arm.clusters:
+        await harness.pass_time(1.0)
+    await replica.cancel(operation.id)
+    assert (await harness.ended(operation)).status is Status.CANCELLED
+    assert (Verb.ABORT in harness.arm.calls) is aborts
+    nothing_of_ours(harness)
 
 
 @with_harness
