@@ -1,6 +1,8 @@
 """A connection to the server: kept for the next call, or not."""
 
+import socket
 import threading
+from typing import Any
 
 import pytest
 
@@ -60,3 +62,24 @@ def test_what_one_link_finds_frozen_the_others_leave_at_once(plane: Plane, serve
         for link in (beats, reports, polls):
             link.close()
         other.stop()
+
+
+def test_a_request_and_its_body_are_sent_together(
+    plane: Plane, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A send wakes the server, so two cost it twice as much."""
+    plane.tokens = 1
+    sent: list[bytes] = []
+    for name in ("send", "sendall"):
+        really = getattr(socket.socket, name)
+
+        def counted(self: socket.socket, data: Any, *more: Any, really: Any = really) -> Any:
+            if b"/api/v1/agent/beat" in bytes(data) or b"activity" in bytes(data):
+                sent.append(bytes(data))
+            return really(self, data, *more)
+
+        monkeypatch.setattr(socket.socket, name, counted)
+    link = a.Link([server.url])
+    assert link.call("POST", "/beat", {"activity": 1}, "token-1")[0] == 200
+    assert [each.endswith(b'{"activity": 1}') for each in sent] == [True]
+    link.close()

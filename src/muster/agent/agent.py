@@ -41,6 +41,7 @@ BULK_MAX = 512 * MIB
 TAIL = 4096
 NOISE = 65536  # bytes received per beat: our own talk
 LEFT_OUT = 3  # what `pack` ends with if it couldn't read all
+LINUX = os.path.isdir("/proc/self")
 MARGIN = 60  # for our own end, before the machine's switch acts
 
 
@@ -232,7 +233,6 @@ class Attach(Effect):
     assignment: str
     run: str = ""
     program: str = ""  # a secret
-    slow = True
 
 
 @dataclass(frozen=True)
@@ -649,19 +649,29 @@ class Proc(NamedTuple):
 
 def processes() -> dict[int, Proc]:
     found = {}
-    if not os.path.isdir("/proc/self"):  # macOS: daemons may escape
+    if not LINUX:  # macOS: daemons may escape
         for row in subprocess.check_output(["ps", "-Ao", "pid=,ppid=,pgid=,stat="]).splitlines():
             f = row.decode().split()
             found[int(f[0])] = Proc(int(f[1]), int(f[2]), int(f[2]), f[3][0])
         return found
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(f"/proc/{pid}/stat", errors="replace") as file:
-                f = file.read().rpartition(")")[2].split()
+            with open(f"/proc/{pid}/stat", "rb", 0) as file:
+                f = str(file.read(TAIL), errors="replace").rpartition(")")[2].split()
             found[int(pid)] = Proc(int(f[1]), int(f[2]), int(f[3]), f[0], sum(map(int, f[11:15])), f[19])
         except OSError:
             continue
     return found
+
+
+def childless() -> bool:
+    """Whether no process descends from us: orphans come to us, but not on macOS."""
+    try:
+        if LINUX:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return True
+    return False
 
 
 def below(procs: dict[int, Proc], roots: Iterable[int]) -> set[int]:
@@ -675,7 +685,7 @@ def below(procs: dict[int, Proc], roots: Iterable[int]) -> set[int]:
 
 def marked(pid: int, *markers: str) -> bool:
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
+        with open(f"/proc/{pid}/environ", "rb", 0) as file:
             found = file.read().split(b"\0")
         return all(os.fsencode(marker) in found for marker in markers)
     except OSError:
@@ -874,7 +884,10 @@ class Link:
                 if hasattr(body, "seek"):
                     headers["Content-Length"] = str(body.seek(0, 2))
                     body.seek(0)
-                self.connection.request(method, url.path.rstrip("/") + "/api/v1/agent" + path, body, headers)
+                path_there = url.path.rstrip("/") + "/api/v1/agent" + path
+                with self.connection.sock.makefile("wb") as out:  # each send wakes the server
+                    vars(self.connection)["send"] = out.write
+                    self.connection.request(method, path_there, body, headers)
                 response = self.connection.getresponse()
                 if tell and response.status == 200:
                     return self.follow(response, tell)
@@ -940,7 +953,7 @@ class Agent:
         self.events: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.roles: dict[str, queue.SimpleQueue[Any]] = {}
         self.output, self.active, self.ticks, self.received = 0, 0, 0, 0
-        self.state = State()
+        self.state, self.dead_at, self.ran = State(), 0.0, True
         self.do_arm(Arm(options.dead_man))
         self.spawn(self.watch_time)  # before anything that could hang
 
@@ -961,8 +974,9 @@ class Agent:
 
     def do_arm(self, e: Arm) -> None:
         with self.turn:
-            self.dead_at = time.monotonic() + e.seconds
-            self.turn.notify()
+            before, self.dead_at = self.dead_at, time.monotonic() + e.seconds
+            if self.dead_at < before:  # else the watch looks again in time
+                self.turn.notify()
         if self.options.switch:
             self.set_switch(e.seconds + MARGIN)
 
@@ -1044,7 +1058,7 @@ class Agent:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda n, _: self.events.put(Signalled(signal.Signals(n).name)))
         self.proof = proof_source(self.options)
-        if os.path.isdir("/proc/self"):
+        if LINUX:
             ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
             ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: jobs of this user can't read our token
         self.slay_all()
@@ -1151,7 +1165,8 @@ class Agent:
         return link.call("POST", path, body, e.token)
 
     def activity(self) -> int:
-        procs, me, ticks, received = self.reap(), os.getpid(), int(sum(os.times()[2:4]) * 100), 0
+        procs = {} if childless() else self.reap()
+        me, ticks, received = os.getpid(), int(sum(os.times()[2:4]) * 100), 0
         ticks += sum(procs[pid].ticks for pid in below(procs, [me]) if pid != me)
         try:
             with open(os.devnull if self.options.shared_net else "/proc/net/dev") as file:
@@ -1181,7 +1196,7 @@ class Agent:
         found |= below(
             procs, [pid for pid in procs if marked(pid, "MUSTER_HOME=" + self.path("home"), *markers)]
         )
-        return {pid for pid in found if pid in procs and procs[pid].state not in "ZX" and pid != os.getpid()}
+        return {pid for pid in found if procs[pid].state not in "ZX" and pid != os.getpid()}
 
     def slay(self, hunt: Callable[[], set[int]]) -> bool:
         until = time.monotonic() + 10
@@ -1210,6 +1225,7 @@ class Agent:
         with self.spawning:
             if self.stopping or (job.stop.is_set() and not late):
                 raise InterruptedError
+            self.ran = True
             process = subprocess.Popen(argv, cwd=cwd, start_new_session=True, **given)
             job.pid = process.pid
             self.children.add(job.pid)
@@ -1345,19 +1361,20 @@ class Agent:
                     self.events.put(StepNamed(name))
 
     def do_attach(self, e: Attach) -> None:
+        self.ran = False
         try:
             for name in (e.assignment, e.assignment + ".tmp"):
                 os.mkdir(self.path("work", name), 0o700)
             self.events.put(Moved(e.assignment))
             if e.program:
-                self.host(e, self.path("work", e.assignment))
+                job = self.jobs[e.assignment] = Job(self.path("spool", e.assignment), e.assignment)
+                self.spawn(self.host, e, self.path("work", e.assignment), job)
         except OSError as error:
             self.events.put(Ended(e.assignment, 126, f"cannot make the workspace: {error}"))
             self.events.put(Moved(""))
 
-    def host(self, e: Attach, work: str) -> None:
+    def host(self, e: Attach, work: str, job: Job) -> None:
         """Start a host program. Its first output means that it is ready."""
-        job = self.jobs[e.assignment] = Job(self.path("spool", e.assignment), e.assignment)
         code, output = 126, -1
         try:
             env = self.env(work, {"TMPDIR": work + ".tmp"}, MUSTER_RUN=e.run, MUSTER_ASSIGNMENT=e.assignment)
@@ -1392,7 +1409,8 @@ class Agent:
 
     def cleared(self, assignment: str) -> bool:
         def left() -> set[int]:
-            return self.hunt(os.getpid(), "MUSTER_ASSIGNMENT=" + assignment, kept=self.kept)
+            marker = "MUSTER_ASSIGNMENT=" + assignment
+            return self.hunt(os.getpid(), marker, kept=self.kept) if self.ran or not childless() else set()
 
         jobs = [job for job in list(self.jobs.values()) if job.assignment == assignment]
         with self.spawning:

@@ -1,7 +1,7 @@
 """The agent as it is sent: the same program without what only its readers need.
 
-Takes out comments, docstrings, the annotations of functions and most of the indentation, nothing else: what a
-machine executes stays, on the same lines. User data is small, and every word that explains the agent would
+Takes out comments, docstrings, annotations and most of the indentation, nothing else: what a machine executes
+stays, on the same lines. User data is small, and every word that explains the agent would
 else cost a feature.
 """
 
@@ -77,6 +77,8 @@ def _in_tree(tree: ast.Module, lines: list[bytes]) -> Iterator[Cut]:
         if isinstance(node, ast.arg) and node.annotation is not None:
             line, column = _start(node)
             yield (line, column + len(node.arg.encode())), _end(node.annotation), b""
+        if isinstance(node, ast.AnnAssign):  # a dataclass asks which of its names have one, not for what
+            yield _start(node.annotation), _end(node.annotation), b"0"
         if isinstance(node, _Function) and node.returns is not None:
             line, column = _start(node.returns)
             yield (line, lines[line - 1].rindex(b")", 0, column) + 1), _end(node.returns), b""
