@@ -52,20 +52,22 @@ async def progress(
 ) -> AsyncIterator[bytes]:
     """Yield what an operation showed since version `seen`, and what it shows from now on, to its end."""
     listener = ctx.ports.wakeups.listen((progress_topic(operation_id), SHUTDOWN))
-    silence, read = _Silence(ctx, listener), 0
+    silence, read, hello = _Silence(ctx, listener), 0, _HELLO
     try:
-        yield _HELLO
         with ctx.histories.follow(operation_id) as history:
             while not ctx.shutdown.begun and await permit.holds():
                 complete = await history.look(read)
-                for step in history.steps[read:]:
-                    if step.version > seen:
-                        yield step.message
-                        seen = step.version
-                        silence.broken(sure=not complete)
-                    if step.ended:
-                        return
-                read = len(history.steps)
+                news = [step for step in history.steps[read:] if step.version > seen]
+                read, ended = len(history.steps), bool(history.steps) and history.steps[-1].ended
+                if hello or news:
+                    # In one piece: each that is sent wakes the reader.
+                    yield hello + b"".join(step.message for step in news)
+                    hello = b""
+                if news:
+                    seen = news[-1].version
+                    silence.broken(sure=not complete)
+                if ended:
+                    return
                 if await silence.lasts():
                     yield _ALIVE
     finally:
