@@ -66,6 +66,7 @@ async def test_a_store_keeps_room_for_itself_and_fills_it_up_again(tmp_path: Pat
     assert min(_room(path)) > 7 * 2**20
     for number in range(20):
         await store.note("m-1", "grown", reason=None, detail="x" * 2**20, now=float(number))
+    await store.note("m-1", "small", reason=None, detail="", now=20.0)  # before it, the room is filled up
     assert min(_room(path)) >= 4 * 2**20
     await store.close()
     again = open_sqlite(path, ids=CountingIds())

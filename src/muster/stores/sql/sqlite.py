@@ -233,8 +233,11 @@ class Writer:
         self._vacuum = Vacuum(self._connection)
 
     def ready(self) -> bool:
+        """Look after the file, between two batches."""
         if self._vacuum is not None:
             self._vacuum.step()
+        if self._reserve is not None:
+            self._reserve.keep()
         return True
 
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[WorkResult], list[Written]]:
@@ -246,8 +249,6 @@ class Writer:
         except BaseException as error:  # whatever it was, every waiter must hear of it
             _roll_back(self._connection)
             return [WorkResult(error=translate_error(error)) for _ in batch], []
-        if self._reserve is not None:
-            self._reserve.keep()
         return [end for end, _ in ends], [each for _, written in ends for each in written]
 
     def one(self, work: Work[T]) -> tuple[T, list[Written]]:
