@@ -33,8 +33,8 @@ COLD = 30
 COLD_EACH = 2
 IDLE = 6.0
 """Seconds in which the server's own work is watched, which isn't the hand-overs'."""
-COMMITS = 6
-"""In a row: submitted, claimed, attached, committed, handed over, ended."""
+COMMITS = 4
+"""In a row: submitted, claimed, attached, completed."""
 WITHIN = 400.0
 
 

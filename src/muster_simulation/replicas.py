@@ -21,7 +21,16 @@ HOUR = 3600.0
 STORE = "the store"
 STEPS = 40
 """Crashes and pauses that wait for a step of a store write fall within this many."""
-TARGETS = ("claim", "reserve", "write_launch", "settle", "apply", "apply_all", "write_operation")
+TARGETS = (
+    "claim",
+    "reserve",
+    "write_launch",
+    "settle",
+    "apply",
+    "apply_all",
+    "write_operation",
+    "complete",
+)
 TARGET_STEPS = 4
 
 

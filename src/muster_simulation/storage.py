@@ -17,16 +17,30 @@ from muster.domain.operation import Step
 from muster.domain.reasons import Reason
 from muster.ports.store import Store
 from muster.ports.verbs import reads_of
+from muster.stores.records import complete_in_steps
 from muster_simulation.trace import FaultCounts
 
 Call = Callable[..., Coroutine[Any, Any, Any]]
 READS = reads_of(Store)
 """Verbs that change nothing. What could happen around one happens before the next write as well, so a read
 takes a step only where the store is slow."""
-CONTESTED = ("apply", "apply_all", "write_launch", "settle", "write_operation")
+CONTESTED = ("apply", "apply_all", "write_launch", "settle", "write_operation", "complete")
 """Verbs that may always answer Conflict: the caller reads again and decides anew."""
-BUGGY = ("view", "claim", "reserve", "write_launch", "settle", "apply", "apply_all", "write_operation")
+BUGGY = (
+    "view",
+    "claim",
+    "reserve",
+    "write_launch",
+    "settle",
+    "apply",
+    "apply_all",
+    "write_operation",
+    "complete",
+)
 """Verbs in which a bug may wait for an operation. They are called for one operation each."""
+
+
+IN_STEPS = 0.5
 
 
 class Bug(Exception):
@@ -132,6 +146,13 @@ class StorePath:
         if self._faults.strikes(self._faults.rates.lost_reply, "reply lost"):
             raise StoreUnavailable(f"cannot tell whether {verb} happened: the store's answer was lost")
         return result
+
+    async def complete(self, *args: Any, **kwargs: Any) -> Any:
+        """Complete an operation in one transaction, or in steps, as engines do whose transactions are small:
+        then a crash, a cancel or another write can fall between them."""
+        if self._faults.random.random() < IN_STEPS:
+            return await complete_in_steps(self.as_store(), *args, **kwargs)
+        return await self._writing("complete", self._faults.inner.complete)(*args, **kwargs)
 
     def __getattr__(self, verb: str) -> Call:
         if verb.startswith("_"):

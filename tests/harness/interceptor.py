@@ -1,6 +1,7 @@
 """Watch one replica's calls to the store and the provider. Run an action before or after a chosen one."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any, cast
 
 from muster.integrations.aks.azure import Azure
@@ -12,6 +13,7 @@ from muster.ports.jobs import JobStore
 from muster.ports.provider import NodeProvider
 from muster.ports.store import Store
 from muster.ports.verbs import reads_of
+from muster.stores.records import complete_in_steps
 from muster_simulation.arm import SimulatedClusters
 
 Action = Callable[[], Awaitable[None]]
@@ -37,6 +39,8 @@ class CallInterceptor:
         self.armed = False
         self.deny: dict[str, Exception | Denial] = {}
         """Calls that fail instead of happening."""
+        self.in_steps = False
+        """Whether operations are completed in steps, as by a store without transactions over many records."""
         self._before: dict[str, Action] = {}
         self._at = -1
         self._strike: Action | None = None
@@ -82,6 +86,8 @@ class _Watched:
         self._prefix = prefix
 
     def __getattr__(self, verb: str) -> Any:
+        if verb == "complete" and self._ambush.in_steps:
+            return partial(complete_in_steps, self)
         found = getattr(self._inner, verb)
         if not callable(found):
             return found

@@ -192,6 +192,7 @@ async def test_a_provision_that_is_being_handed_over_is_not_ready_yet(harness: H
             await execute(other, operation)
         refusals.append(refusal.value.rule)
 
+    replica.interceptor.in_steps = True
     replica.interceptor.before("apply_all", too_early)
     await harness.succeeded(await replica.provision(1))
     assert refusals == ["its nodes are not ready yet: wait for it"]

@@ -57,6 +57,12 @@ async def gather(harness: Harness, first: Replica, second: Replica) -> None:
     assert [len(agent.attached) for agent in harness.agents.by_machine.values()] == [1, 1, 1]
 
 
+async def gather_in_steps(harness: Harness, first: Replica, second: Replica) -> None:
+    """The same where a store commits, hands over and ends one after the other."""
+    first.interceptor.in_steps = second.interceptor.in_steps = True
+    await gather(harness, first, second)
+
+
 async def fail(harness: Harness, first: Replica, second: Replica) -> None:
     harness.agents.script(Behaviour(boot=1.0), Behaviour(boot=2.0, fails="exit 1"))
     operation = await harness.ended(await insist(first, second, count=3))
@@ -109,7 +115,7 @@ def moments(calls: list[str], fault: ReplicaFault) -> list[int]:
 
 
 @pytest.mark.parametrize("fault", [kill, stop_beyond_the_lease])
-@pytest.mark.parametrize("scenario", [gather, fail, give_back, cancel, refill])
+@pytest.mark.parametrize("scenario", [gather, gather_in_steps, fail, give_back, cancel, refill])
 def test_a_fault_at_any_call_changes_no_outcome(scenario: Scenario, fault: ReplicaFault) -> None:
     calls = run_scenario(lambda harness: run_with_fault(harness, scenario, at=-1, fault=fault))
     assert len(moments(calls, fault)) > 3, calls

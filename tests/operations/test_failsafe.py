@@ -96,6 +96,7 @@ PLACES: dict[str, tuple[str, Callable[..., bool]]] = {
     "the commit": ("write_operation", step(Step.COMMITTED)),
     "the hand-over": ("apply_all", lambda *_: True),
     "the end": ("write_operation", step(Step.ENDED)),
+    "all three at once": ("complete", lambda *_: True),
 }
 
 
@@ -105,6 +106,7 @@ async def test_an_error_that_stays_ends_one_provision_only(harness: Harness, pla
     await harness.template(max_nodes=4)
     await harness.warm(1)
     replica = await harness.replica()
+    replica.interceptor.in_steps = place in ("the commit", "the hand-over", "the end")
     failing = FailingCall(replica, *PLACES[place])
     operation = await replica.provision(2)
     await harness.until(_cursed(failing), within=SOON)
@@ -165,6 +167,7 @@ async def test_nodes_that_cannot_be_given_back_at_all_go_by_their_own_deadline(h
     await harness.template(max_nodes=2)
     await harness.warm(2)
     replica = await harness.replica()
+    replica.interceptor.in_steps = True
     FailingCall(replica, "apply_all")
     FailingCall(replica, "apply")
 
@@ -254,7 +257,7 @@ async def test_what_its_driver_cannot_end_is_taken_from_it_and_ended(harness: Ha
     sick, well = await harness.replica(), await harness.replica()
     sick.interceptor.deny["lease_duties"] = StoreUnavailable("not for this one")
     operation = await sick.provision(2, timeout=30.0)
-    sick.interceptor.deny["write_operation"] = bug()
+    sick.interceptor.deny.update(write_operation=bug(), complete=bug())
     await harness.pass_time(30.0 + OVERDUE_AFTER - 1.0)
     assert not (await harness.operation(operation.id)).ended
 

@@ -115,6 +115,7 @@ async def test_a_node_can_not_be_taken_out_of_a_committed_provision_before_it_ru
             await OperatorDesk(harness.ports).terminate(node.id)
         refused.append(node.id)
 
+    replica.interceptor.in_steps = True
     replica.interceptor.before("apply_all", terminate)
     operation = await harness.succeeded(await replica.provision(1))
     assert refused == [member.node_id for member in operation.members]

@@ -162,6 +162,7 @@ async def test_a_release_that_comes_after_the_commit_goes_on_from_there(harness:
         asked.append(await other.release(operation.id))
         await harness.pass_time(1.0)
 
+    replica.interceptor.in_steps = True
     replica.interceptor.before("apply_all", release_what_is_being_handed_over)
     provision = await harness.succeeded(await replica.provision(1))
     await harness.succeeded(asked[0])
@@ -181,6 +182,7 @@ async def test_a_release_outlives_a_provision_that_is_committed_and_has_not_ende
         one.life.kill()
         await harness.pass_time(10_000.0)
 
+    one.interceptor.in_steps = True
     one.interceptor.before("apply_all", die)
     operation = await one.provision(2)
 

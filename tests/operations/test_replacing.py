@@ -138,7 +138,7 @@ async def test_a_node_that_is_lost_at_the_very_moment_of_the_commit_is_not_hande
         assert node.attached
         await harness.store.apply(nodes.condemn(node, now=harness.now, reason=Reason.MACHINE_GONE))
 
-    replica.interceptor.before("write_operation", lose_what_was_claimed)
+    replica.interceptor.before("complete", lose_what_was_claimed)
     operation = await harness.succeeded(await replica.provision(1))
 
     (lost,) = [node for node in await harness.nodes() if node.reason is Reason.MACHINE_GONE]

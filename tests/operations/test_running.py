@@ -219,6 +219,7 @@ async def test_a_cancel_that_loses_against_the_commit_gives_the_nodes_back(harne
         assert provision.committed and not provision.ended
         await other.cancel(run.id)
 
+    replica.interceptor.in_steps = True
     replica.interceptor.before("apply_all", cancel)
     run = await harness.ended(await replica.run(1))
     assert run.status is Status.CANCELLED

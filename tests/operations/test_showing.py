@@ -154,7 +154,7 @@ async def test_a_provision_that_is_quick_publishes_nothing_on_its_way(harness: H
     names = [event.name for event in await harness.events(operation.id)]
     assert names == ["submitted", "committed", "ended"]
     writes = [verb for verb in replica.interceptor.writes() if verb not in ("lease", "renew", "watch")]
-    assert writes == ["submit", "claim", "write_operation", "apply_all", "write_operation"]
+    assert writes == ["submit", "claim", "complete"]
     (node,) = await harness.nodes(NodeState.RUNNING)
     attached = [event for event in await harness.events(node.id) if event.name == "attached"]
     assert len(writes) + len(attached) <= 6

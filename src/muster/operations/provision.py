@@ -4,6 +4,7 @@ Carries out what `domain.provision_decisions.decide` says, one action at a time.
 write or a set of independent ones. A crash between two of them is just another state to decide from.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from muster.domain import deadlines, progress_view
@@ -14,8 +15,8 @@ from muster.domain.errors import CapReached, IllegalTransition, InvalidRequest, 
 from muster.domain.ids import AssignmentId
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
-from muster.domain.node import Binding, Node
-from muster.domain.operation import Operation, OperationChange, Status, Verdict
+from muster.domain.node import Binding, Node, NodeChange
+from muster.domain.operation import Member, Operation, OperationChange, Status, Verdict
 from muster.domain.progress import Progress
 from muster.domain.provision_decisions import (
     CANCELLED,
@@ -108,20 +109,11 @@ class ProvisionHandler:
                 )
                 return replace(at, operation=await self._write(change, driven))
             case Commit(members=members):
-                progress = progress_view.at_step(
-                    PROVISION_STEPS, 4, parts=progress_view.chips(at.held), since=at.now
-                )
-                change = operations.committed(
-                    at.operation,
-                    members,
-                    progress,
-                    now=at.now,
-                    fresh_for=at.limits.stale_after,
-                    warm=sum(node.state is NodeState.CLAIMED for node in at.held),
-                )
-                return replace(at, operation=await self._write(change, driven))
+                await self._complete(members, at, driven)
+                return None
             case HandOver(nodes=ready):
-                return replace(at, nodes=await self._hand_over(ready, at, driven))
+                running = await self._store.apply_all(_handed_over(ready, at), fence=driven.fence)
+                return _with_nodes(at, running)
             case MakeWay(launch=launch, verdict=verdict):
                 return await self._make_way(at, launch, verdict, driven)
             case GiveUp(verdict=verdict):
@@ -129,7 +121,7 @@ class ProvisionHandler:
             case RollBack() as undo:
                 await self._roll_back(undo, at, driven)
             case Finish() as end:
-                await self._finish(end, at, driven)
+                await self._write(_ended(end, at), driven)
                 return None
             case Wait(until=until):
                 return await self._wait(at, driven, until)
@@ -322,30 +314,23 @@ class ProvisionHandler:
         boot = await self.boot_history.deadlines(at.template, timeout=at.request.timeout)
         return AdoptionPlan(bindings=self._bindings(at, count), boot=boot)
 
-    # --- after the commit -------------------------------------------------------------------------
+    # --- the commit, and after it -----------------------------------------------------------------
 
-    async def _hand_over(
-        self, ready: tuple[Node, ...], at: Situation, driven: DrivenLease
-    ) -> tuple[Node, ...]:
-        committed_at = at.operation.committed_at or at.now
-        until = committed_at + (at.request.max_runtime or at.template.spec.max_runtime)
-        changes = [nodes.hand_over(node, now=at.now, deadline_at=until) for node in ready]
-        running = await self._store.apply_all(changes, fence=driven.fence)
-        after = {node.id: node for node in running}
-        return tuple(after.get(node.id, node) for node in at.nodes)
-
-    async def _finish(self, end: Finish, at: Situation, driven: DrivenLease) -> None:
-        operation = at.operation
-        result = ""
-        if end.status is Status.SUCCEEDED:
-            result = f"{counted(len(operation.members), 'node')} for {at.request.run}"
-            progress: Progress | None = progress_view.completed(PROVISION_STEPS, result, at.nodes)
-        else:
-            progress = progress_view.stopped(operation.progress, at.nodes)
-        change = operations.ended(
-            operation, end.status, now=at.now, progress=progress, verdict=end.verdict, result=result
+    async def _complete(self, members: tuple[Member, ...], at: Situation, driven: DrivenLease) -> None:
+        """Commit, hand over and end in one go. Where only a part of it is written, the next look goes on."""
+        commit = operations.committed(
+            at.operation,
+            members,
+            progress_view.at_step(PROVISION_STEPS, 4, parts=progress_view.chips(at.held), since=at.now),
+            now=at.now,
+            fresh_for=at.limits.stale_after,
+            warm=sum(node.state is NodeState.CLAIMED for node in at.held),
         )
-        await self._write(change, driven)
+        committed = replace(at, operation=commit.after)
+        handed_over = _handed_over(at.held, committed)
+        running = _with_nodes(committed, [change.after for change in handed_over])
+        end = _ended(Finish(status=Status.SUCCEEDED), running)
+        await self._store.complete(commit, handed_over, end, fence=driven.fence, clock=self._ports.clock.now)
 
     # --- rollback ---------------------------------------------------------------------------------
 
@@ -398,6 +383,29 @@ class ProvisionHandler:
 
     async def _write(self, change: OperationChange, driven: DrivenLease) -> Operation:
         return await self._store.write_operation(change, fence=driven.fence, clock=self._ports.clock.now)
+
+
+def _handed_over(ready: Sequence[Node], at: Situation) -> list[NodeChange]:
+    committed_at = at.operation.committed_at or at.now
+    until = committed_at + (at.request.max_runtime or at.template.spec.max_runtime)
+    return [nodes.hand_over(node, now=at.now, deadline_at=until) for node in ready]
+
+
+def _with_nodes(at: Situation, written: Sequence[Node]) -> Situation:
+    after = {node.id: node for node in written}
+    return replace(at, nodes=tuple(after.get(node.id, node) for node in at.nodes))
+
+
+def _ended(end: Finish, at: Situation) -> OperationChange:
+    operation, result = at.operation, ""
+    if end.status is Status.SUCCEEDED:
+        result = f"{counted(len(operation.members), 'node')} for {at.request.run}"
+        progress: Progress | None = progress_view.completed(PROVISION_STEPS, result, at.nodes)
+    else:
+        progress = progress_view.stopped(operation.progress, at.nodes)
+    return operations.ended(
+        operation, end.status, now=at.now, progress=progress, verdict=end.verdict, result=result
+    )
 
 
 def _woken_by(at: Situation) -> str | None:

@@ -582,6 +582,24 @@ class Store(Protocol):
         """
         ...
 
+    @writes
+    async def complete(
+        self,
+        commit: OperationChange,
+        handed_over: Sequence[NodeChange],
+        end: OperationChange,
+        *,
+        fence: Fence,
+        clock: Callable[[], float],
+    ) -> Operation:
+        """Commit an operation, hand its nodes over and end it, in this order.
+
+        Each write is guarded as by itself: as `write_operation`, `apply_all`, `write_operation`. What is
+        refused undoes all three, or only itself and what follows: then the operation is committed, and
+        rolls forward.
+        """
+        ...
+
     # --- pools and caps ---------------------------------------------------------------------------
 
     @reads

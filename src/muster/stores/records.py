@@ -4,9 +4,10 @@ This module owns what depends on records alone, not on an engine. Add a new fiel
 `claimed`, and to the statement in `sql.claims`. A test compares the two.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from typing import Protocol
 
 from muster.domain.boot import Boot, Mark, spans
 from muster.domain.command import Command
@@ -16,7 +17,7 @@ from muster.domain.ids import OperationId
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState, Verb
 from muster.domain.node import Binding, Node, NodeChange
-from muster.domain.operation import Fence, Kind, Operation
+from muster.domain.operation import Fence, Kind, Operation, OperationChange
 from muster.domain.requests import (
     ClusterCreateRequest,
     ClusterDeleteRequest,
@@ -26,6 +27,34 @@ from muster.domain.requests import (
     Request,
     RunRequest,
 )
+
+
+class CompletionSteps(Protocol):
+    """A store, as far as `complete_in_steps` needs one."""
+
+    async def write_operation(
+        self, change: OperationChange, *, fence: Fence | None = ..., clock: Callable[[], float] | None = ...
+    ) -> Operation: ...
+
+    async def apply_all(
+        self, changes: Sequence[NodeChange], *, fence: Fence | None = ...
+    ) -> Sequence[Node]: ...
+
+
+async def complete_in_steps(
+    store: CompletionSteps,
+    commit: OperationChange,
+    handed_over: Sequence[NodeChange],
+    end: OperationChange,
+    *,
+    fence: Fence,
+    clock: Callable[[], float],
+) -> Operation:
+    """Do what `Store.complete` promises where no transaction holds so many records."""
+    await store.write_operation(commit, fence=fence, clock=clock)
+    await store.apply_all(handed_over, fence=fence)
+    return await store.write_operation(end, fence=fence)
+
 
 MAX_NODES = 100
 """The cap of a new installation: high enough to try things, low enough to bound a mistake's bill."""

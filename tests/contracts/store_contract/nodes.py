@@ -1,5 +1,6 @@
 import asyncio
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -8,8 +9,8 @@ from muster.domain import operation as operations
 from muster.domain.errors import Conflict, IllegalTransition, InvalidRequest, LeaseLost, NotFound
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
-from muster.domain.node import Node
-from muster.domain.operation import Member
+from muster.domain.node import Node, NodeChange
+from muster.domain.operation import Member, Operation, OperationChange, Status
 from muster.domain.progress import Progress
 from muster.domain.reasons import Reason
 from muster.ports.store import Beat, Cursor, NodeView, Store
@@ -18,6 +19,38 @@ from tests.contracts.store_contract.bookkeeping import whole_feed
 from tests.contracts.store_contract.records import EVERY_STATE, Records
 
 _DONE = Progress(step=5, total_steps=5, phase="completed", label="completed")
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The writes that complete an operation of two attached nodes."""
+
+    store: Store
+    commit: OperationChange
+    handed_over: Sequence[NodeChange]
+    end: OperationChange
+
+    @classmethod
+    async def ready(cls, records: Records) -> "Completion":
+        store, operation = records.store, await records.leased()
+        made = await records.created(operation, 2)
+        bound = []
+        for node in made:
+            up = await store.apply(lifecycle.booted(node, now=3.0, deadline_at=500.0))
+            bound.append(await store.apply(lifecycle.attached(up, now=4.0, deadline_at=500.0)))
+        await store.record_beats([Beat(node_id=node.id, seen_at=5.0) for node in bound])
+        members = tuple(
+            Member(node_id=node.id, assignment_id=node.assignment_id) for node in bound if node.assignment_id
+        )
+        commit = operations.committed(operation, members, _DONE, now=6.0, fresh_for=20.0)
+        end = operations.ended(commit.after, Status.SUCCEEDED, now=6.0, progress=_DONE)
+        handed_over = [lifecycle.hand_over(node, now=6.0, deadline_at=900.0) for node in bound]
+        return cls(store, commit, handed_over, end)
+
+    async def write(self, *, at: float = 6.0) -> Operation:
+        return await self.store.complete(
+            self.commit, self.handed_over, self.end, fence=self.commit.before.fence, clock=lambda: at
+        )
 
 
 class NodeContract:
@@ -116,6 +149,51 @@ class NodeContract:
         with pytest.raises(Conflict):
             await store.write_operation(commit, fence=operation.fence, clock=lambda: 7.0)
         assert not (await store.operation(operation.id)).committed
+
+    async def test_an_operation_is_completed_in_one_go(self, store: Store) -> None:
+        records = Records(store)
+        completion = await Completion.ready(records)
+        over = await completion.write()
+        assert (over.status, over.committed_at, over.lease_owner) == (Status.SUCCEEDED, 6.0, None)
+        assert await store.operation(over.id) == over
+        running = [change.after for change in completion.handed_over]
+        assert [await store.node(node.id) for node in running] == running
+        for name in (over.id, *(node.id for node in running)):
+            feed = (await store.events(after=None, limit=100, entity_id=name)).items
+            assert [event.version for event in feed] == list(range(1, len(feed) + 1))
+
+    async def test_an_operation_that_may_not_commit_is_not_completed(self, store: Store) -> None:
+        records = Records(store)
+        taken = await Completion.ready(records)
+        await store.seize(taken.commit.before.id, "replica-b", now=6.0, until=1e6)
+        with pytest.raises(LeaseLost):
+            await taken.write()
+        silent = await Completion.ready(records)
+        with pytest.raises(Conflict, match="heartbeat"):
+            await silent.write(at=100.0)
+        cancelled = await Completion.ready(records)
+        cancel = operations.cancel_requested(cancelled.commit.before, now=6.0)
+        assert cancel is not None
+        await store.write_operation(cancel)
+        with pytest.raises(Conflict):
+            await cancelled.write()
+        for each in (taken, silent, cancelled):
+            operation = await store.operation(each.commit.before.id)
+            assert not operation.committed and not operation.ended
+            before = [change.before for change in each.handed_over]
+            assert [await store.node(node.id) for node in before if node] == before
+
+    async def test_an_operation_whose_node_moved_is_committed_at_most(self, store: Store) -> None:
+        completion = await Completion.ready(Records(store))
+        node = completion.handed_over[1].before
+        assert node is not None
+        await store.apply(lifecycle.drained(node, now=6.0))
+        with pytest.raises(Conflict):
+            await completion.write()
+        operation = await store.operation(completion.commit.before.id)
+        assert not operation.ended
+        if not operation.committed:
+            assert await store.node(completion.handed_over[0].after.id) == completion.handed_over[0].before
 
     async def test_after_the_commit_a_node_is_not_judged_before_it_runs(self, store: Store) -> None:
         records = Records(store)

@@ -29,6 +29,7 @@ from muster.stores.dynamodb.overview import DynamoOverview
 from muster.stores.dynamodb.pruner import Pruner
 from muster.stores.dynamodb.table import SETTLE_SECONDS, Table
 from muster.stores.dynamodb.vitals import Beats, Liveness
+from muster.stores.records import complete_in_steps
 
 A = TypeVar("A")
 P = ParamSpec("P")
@@ -167,6 +168,7 @@ class DynamoStore:
         self.holdings = operations.holdings
         self.operations = operations.page
         self.write_operation = operations.write
+        self.complete = _over(self, complete_in_steps)
 
         self.lease = leases.lease
         self.seize = table.repeating(leases.seize)

@@ -19,6 +19,7 @@ from muster.domain.errors import (
 )
 from muster.domain.failures import of_operation as of_failure
 from muster.domain.ids import NodeId, OperationId
+from muster.domain.node import NodeChange
 from muster.domain.operation import TO_THE_END, Fence, Kind, Operation, OperationChange, Status
 from muster.ports.store import AHEAD_MOST, Cursor, Holdings, NodeView, OperationView, Page, Pool
 from muster.stores import cursors
@@ -29,6 +30,7 @@ from muster.stores.sql import (
     guards,
     launches,
     liveness,
+    nodes,
     statements,
 )
 from muster.stores.sql.rows import LAUNCH, NODE, OPERATION, age_of_operation, known_operations
@@ -205,6 +207,20 @@ def write(
     events.append(tx, drafts.of_operation(change), at=after.updated_at, record=after)
     failures.keep(tx, of_failure(change))
     return after
+
+
+def complete(
+    tx: Tx,
+    commit: OperationChange,
+    handed_over: Sequence[NodeChange],
+    end: OperationChange,
+    *,
+    fence: Fence,
+    clock: Callable[[], float],
+) -> Operation:
+    write(tx, commit, fence=fence, clock=clock)  # the fence holds to the end of the transaction
+    nodes.apply_all(tx, handed_over)
+    return write(tx, end)
 
 
 def check_place(tx: Tx, change: OperationChange) -> None:

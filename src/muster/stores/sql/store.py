@@ -128,6 +128,7 @@ class SqlStore(EngineVerbs):
     holdings = read(operation_rows.holdings)
     operations = read(operation_rows.page)
     write_operation = write(operation_rows.write)
+    complete = write(operation_rows.complete)
 
     lease = write(leases.lease, urgent=True)
     seize = write(leases.seize, urgent=True)
