@@ -397,6 +397,17 @@ async def test_an_event_that_becomes_readable_after_its_wake_up_is_not_left_for_
         assert b'"name":"second"' in await reading, "what came with the first"
 
 
+async def test_what_an_operation_showed_so_far_comes_in_one_piece(site: Site) -> None:
+    """Each piece is a send, which wakes the reader."""
+    operation = await site.provisioned(site.client())
+    stream = streams.progress(
+        *alone(site, look_every=10.0, keep_alive=600.0), OperationId(operation.operation_id), seen=0
+    )
+    (piece,) = [piece async for piece in stream]
+    told = [message["data"]["status"] for message in _messages(piece.decode())]
+    assert (told[0], told[-1]) == ("queued", "succeeded")
+
+
 async def test_what_another_replica_did_reaches_an_operations_stream(site: Site) -> None:
     site.lazy = True
     client = site.client()
