@@ -148,8 +148,10 @@ class StorePath:
         return result
 
     async def complete(self, *args: Any, **kwargs: Any) -> Any:
-        """Complete an operation in one transaction, or in steps, as engines do whose transactions are small:
-        then a crash, a cancel or another write can fall between them."""
+        """Complete an operation in one transaction, or in steps, as engines with small transactions do.
+
+        Between two steps a crash, a cancel or another write can fall.
+        """
         if self._faults.random.random() < IN_STEPS:
             return await complete_in_steps(self.as_store(), *args, **kwargs)
         return await self._writing("complete", self._faults.inner.complete)(*args, **kwargs)

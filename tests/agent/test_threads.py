@@ -82,7 +82,7 @@ def test_detaching_looks_through_the_machine_s_processes_unless_none_can_be_the_
 
 
 @pytest.mark.skipif(not agent.LINUX, reason="needs /proc")
-def test_whoever_descends_from_an_agent_counts_until_it_is_gone() -> None:
+def test_an_agent_has_descendants_until_the_last_one_is_reaped() -> None:
     program = """
 import ctypes, os, subprocess, sys
 from muster.agent.agent import childless
