@@ -206,6 +206,7 @@ async def test_the_nodes_of_a_committed_operation_are_not_judged_before_they_run
     await harness.template()
     await harness.warm(1)
     replica = await harness.replica()
+    replica.interceptor.in_steps = True
     replica.interceptor.before("apply_all", replica.life.die)
     operation = await replica.provision(1)
     await harness.pass_time(2.0)

@@ -12,7 +12,7 @@ from tests.e2e.site import Site, until
 def test_a_bug_ends_its_operation_visibly_and_the_next_one_gets_the_room(
     make_site: Callable[..., Site], tmp_path: Path
 ) -> None:
-    site = make_site(bug="apply_all").start()  # the hand-over: its nodes are attached, and it is committed
+    site = make_site(bug="complete").start()  # its nodes are attached, and it is about to be committed
     site.template(max_nodes=2)
     with site.http() as http:
         body = {"template": "ci", "count": 2, "run": "unlucky"}

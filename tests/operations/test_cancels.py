@@ -9,13 +9,14 @@ from tests.harness.harness import run_scenario
 from tests.harness.interceptor import READS
 
 
-async def provision_and_cancel(harness: Harness, at: int) -> list[str]:
+async def provision_and_cancel(harness: Harness, at: int, in_steps: bool) -> list[str]:
     """One warm and two cold nodes; at one moment of the driver's work a cancel comes."""
     await harness.template()
     await harness.warm(1)
     harness.agents.script(Behaviour(boot=3.0), Behaviour(boot=6.0))
     replica = await harness.replica()
     replica.interceptor.armed = True
+    replica.interceptor.in_steps = in_steps
     answers: list[str] = []
 
     async def cancel() -> None:
@@ -44,13 +45,14 @@ async def provision_and_cancel(harness: Harness, at: int) -> list[str]:
     return replica.interceptor.calls
 
 
-def test_a_cancel_at_any_moment_wins_or_loses_against_the_commit_and_leaves_nothing() -> None:
-    calls = run_scenario(lambda harness: provision_and_cancel(harness, -1))
-    last = max(number for number, verb in enumerate(calls) if verb == "write_operation")
+@pytest.mark.parametrize("in_steps", [False, True])
+def test_a_cancel_at_any_moment_wins_or_loses_against_the_commit_and_leaves_nothing(in_steps: bool) -> None:
+    calls = run_scenario(lambda harness: provision_and_cancel(harness, -1, in_steps))
+    last = max(number for number, verb in enumerate(calls) if verb in ("complete", "write_operation"))
     won = calls.index("submit") + 1
     for at in range(2 * won, 2 * last + 1):
         if calls[at // 2] not in READS:  # between two reads nothing moves
-            run_scenario(lambda harness, at=at: provision_and_cancel(harness, at))  # type: ignore[misc]
+            run_scenario(lambda harness, at=at: provision_and_cancel(harness, at, in_steps))  # type: ignore[misc]
 
 
 @with_harness
