@@ -12,6 +12,7 @@ what becomes of that write when the server continues.
 | `ticks` | a path to which every tick of a duty is written |
 | `user` | the user of the server, where root starts it |
 | `namespaces` | false: root can't make user namespaces |
+| `reserve` | true: the store keeps room for a full disk, 20 MiB of writes at each start |
 
 Usage: launcher.py CONFIG DATA_DIR PORT ORDER OPTIONS, the last as JSON: {"pace": 0.1, "cgroups": true}
 
@@ -52,6 +53,7 @@ from muster.ports.commits import AfterCommit, Written
 from muster.ports.store import Store
 from muster.ports.wakeups import Wakeups
 from muster.stores import factory
+from muster.stores.sql.disk_reserve import Reserve
 
 logger = logging.getLogger("muster.launcher")
 
@@ -175,6 +177,7 @@ def main(argv: Sequence[str]) -> int:
         call_timeout = min(ProcessProvider.call_timeout, lease / 2)
 
     with (
+        patch.object(Reserve, "keep", Reserve.keep if options.get("reserve") else lambda _: None),
         patch.object(serve, "ControlPlane", Brisk),
         patch.object(serve, "Settings", partial(Settings, lease=lease, renew_every=lease / 4)),
         patch.object(serve, "PRICED_LEASE", lease),

@@ -90,7 +90,7 @@ def _fill(disk: Path) -> Path:
 
 
 def test_a_full_disk_is_said_and_survived(small_disk: Path, make_site: Callable[..., Site]) -> None:
-    site = make_site()
+    site = make_site(reserve=True)
     site.data = small_disk / "data"
     site.start()
     site.template()
@@ -106,7 +106,7 @@ def test_a_full_disk_is_said_and_survived(small_disk: Path, make_site: Callable[
 def test_a_server_starts_on_a_full_disk_says_so_and_keeps_what_runs(
     small_disk: Path, make_site: Callable[..., Site]
 ) -> None:
-    site = make_site()
+    site = make_site(reserve=True)
     site.data = small_disk / "data"
     site.start()
     site.template()
@@ -151,7 +151,7 @@ GREEDY = "cat /dev/zero > big; while :; do head -c 65536 /dev/zero >> big2; done
 def test_a_job_that_fills_the_disk_is_ended_and_its_room_is_back(
     small_disk: Path, make_site: Callable[..., Site], way: str, tmp_path: Path
 ) -> None:
-    site = make_site()
+    site = make_site(reserve=True)
     site.data = small_disk / "data"
     site._machines = site.data / "nodes"
     site.start()
@@ -182,7 +182,7 @@ def test_a_job_that_fills_the_disk_is_ended_and_its_room_is_back(
 def test_a_command_that_filled_the_disk_and_ended_tells_its_end(
     small_disk: Path, make_site: Callable[..., Site], tmp_path: Path
 ) -> None:
-    site = make_site()
+    site = make_site(reserve=True)
     site.data = small_disk / "data"
     site._machines = site.data / "nodes"
     site.start()
