@@ -12,8 +12,10 @@ class LocalWakeups(Wakeups):
         self._count = 0
 
     def notify(self, topic: str) -> None:
-        for listener in tuple(self._listeners.get(topic, {}).values()):
-            listener.wake()
+        listeners = self._listeners.get(topic)
+        if listeners is not None:  # most topics have none
+            for listener in tuple(listeners.values()):
+                listener.wake()
 
     def listen(self, topics: Sequence[str]) -> Listener:
         self._count += 1

@@ -55,7 +55,6 @@ class LoopConnection(psycopg.Connection[tuple[object, ...]]):
         statement runs."""
         loop = asyncio.get_running_loop()
         self._heard, self._lost = heard, loop.create_future()
-        self.add_notify_handler(lambda notice: heard(notice.payload))
         self._watch(loop)
         self._readable()  # what came together with the answer to LISTEN
         return self._lost

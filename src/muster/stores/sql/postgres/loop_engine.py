@@ -134,25 +134,29 @@ class _RunnerPool:
         """Work until nothing waits."""
         while self._closed or await self._is_ready(runner):
             lane = self._next_lane()
-            if lane is None:
+            if lane is not None:
+                await self._work(runner, lane)
+            if not self._waiting:
                 self._idle.append(runner)
                 return
-            batch = [lane.popleft() for _ in range(min(self._most, len(lane)))]
-            run = partial(runner.run, [job.work for job in batch])
-            try:
-                if lane is self._lists:
-                    runner.unwatch()
-                    ends = await asyncio.get_running_loop().run_in_executor(self._threads, run)
-                else:
-                    ends = await bridged(run)
-            except Exception as error:  # a bug; each caller must hear of it, and the runner must stay
-                logger.exception("a transaction failed unexpectedly")
-                ends = [WorkResult(error=error) for _ in batch], []
-            self._deliver(batch, *ends)
         # It can't work at present: others do, and it asks again.
         self._begin()
         self._resting.append(runner)
         asyncio.get_running_loop().call_later(NOT_READY, self._start_again, runner)
+
+    async def _work(self, runner: LoopRunner, lane: deque[Job]) -> None:
+        batch = [lane.popleft() for _ in range(min(self._most, len(lane)))]
+        run = partial(runner.run, [job.work for job in batch])
+        try:
+            if lane is self._lists:
+                runner.unwatch()
+                ends = await asyncio.get_running_loop().run_in_executor(self._threads, run)
+            else:
+                ends = await bridged(run)
+        except Exception as error:  # a bug; each caller must hear of it, and the runner must stay
+            logger.exception("a transaction failed unexpectedly")
+            ends = [WorkResult(error=error) for _ in batch], []
+        self._deliver(batch, *ends)
 
     def _start_again(self, runner: LoopRunner) -> None:
         if runner in self._resting:

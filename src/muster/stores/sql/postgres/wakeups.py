@@ -6,7 +6,6 @@ for a wake-up. The connection that sends also hears: its own notices come with t
 """
 
 import asyncio
-import json
 import logging
 from collections.abc import Sequence
 
@@ -17,6 +16,7 @@ from muster.ports.wakeups import Listener, Wakeups
 from muster.stores.sql.postgres.bridge import bridged, in_thread
 from muster.stores.sql.postgres.connections import ConnectionFactory
 from muster.stores.sql.postgres.loop_connection import LoopConnection
+from muster.stores.sql.postgres.pipeline import Pipeline
 from muster.stores.wakeups import LocalWakeups
 
 logger = logging.getLogger(__name__)
@@ -26,6 +26,8 @@ GATHER = 0.01
 """Notices are sent this long after the first of them: a busy replica sends a hundred a second at most."""
 PAYLOAD_MOST = 7900
 """PostgreSQL takes less than 8,000 bytes."""
+BETWEEN = "\n"
+"""Parts a replica's name and the topics, none of which has it. Every replica reads every notice."""
 AGAIN = 1.0
 
 
@@ -83,7 +85,8 @@ class SharedWakeups(Wakeups):
         """Send and hear notices. Raises psycopg.Error when the connection is lost."""
         # Nothing is lost with a hint: don't wait for a disk.
         await bridged(connection.execute, "SET synchronous_commit = off")
-        await bridged(connection.execute, f"LISTEN {CHANNEL}")
+        pipeline = Pipeline(connection)
+        await bridged(_ask, pipeline, [(f"LISTEN {CHANNEL}", ())])
         lost = connection.hear(self._deliver)
         lost.add_done_callback(lambda _lost: self._due.set())
         self.hearing.set()
@@ -93,38 +96,37 @@ class SharedWakeups(Wakeups):
             if lost.done():
                 await lost
             topics, self._topics = list(self._topics), {}
-            for payload in payloads(self._name, topics):
-                await bridged(connection.execute, "SELECT pg_notify($1, $2)", (CHANNEL, payload))
+            await bridged(
+                _ask, pipeline, [(_NOTIFY, (CHANNEL, payload)) for payload in payloads(self._name, topics)]
+            )
 
     def _deliver(self, payload: str) -> None:
-        name, topics = read(payload)
+        """Wake those who listen here. A notice that isn't ours names no topic: every holder of the database's
+        password can notify."""
+        name, *topics = payload.split(BETWEEN)
         if name != self._name:
             for topic in topics:
                 self._local.notify(topic)
 
 
+_NOTIFY = "SELECT pg_notify($1, $2)"
+
+
+def _ask(pipeline: Pipeline, statements: Sequence[tuple[str, tuple[str, ...]]]) -> None:
+    for sql, given in statements:
+        pipeline.defer(sql, given)
+    pipeline.answers()
+
+
 def payloads(name: str, topics: Sequence[str]) -> list[str]:
     """Return as few notices as hold all topics."""
     made: list[str] = []
-    held: list[str] = [name]
-    size = len(name) + 4
+    held, size = [name], len(name)
     for topic in topics:
-        if size + len(topic) + 3 > PAYLOAD_MOST:
-            made.append(json.dumps(held, separators=(",", ":")))
-            held, size = [name], len(name) + 4
+        if size + 1 + len(topic) > PAYLOAD_MOST:
+            made.append(BETWEEN.join(held))
+            held, size = [name], len(name)
         held.append(topic)
-        size += len(topic) + 3
-    made.append(json.dumps(held, separators=(",", ":")))
+        size += 1 + len(topic)
+    made.append(BETWEEN.join(held))
     return made
-
-
-def read(payload: str) -> tuple[str, list[str]]:
-    """Return the topics of a notice; none if it isn't ours. Every holder of the database's password can
-    notify."""
-    try:
-        words = json.loads(payload)
-    except ValueError:
-        return "", []
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words) or not words:
-        return "", []
-    return words[0], words[1:]
