@@ -1,6 +1,7 @@
 """The tool that tests the tests: what it breaks, and that it tells a guarded rule from an unguarded one."""
 
 import ast
+import gc
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.mutants import trials
 from tools.mutants.__main__ import DOMAIN, table
 from tools.mutants.edits import edits, optional_in
 from tools.mutants.trials import Outcome, mutants
@@ -175,6 +177,14 @@ def test_a_guarded_rule_is_told_from_an_unguarded_one(tmp_path: Path) -> None:
         "9|+ return None|killed",
         "9|+ return count > LEAST|survived",
     ], done.stderr
+
+
+def test_functions_that_are_kept_out_of_collections_are_tried_too() -> None:
+    """As tests/conftest.py keeps them."""
+    gc.freeze()
+    file = Path(trials.__file__)
+    assert (str(file), "live_functions") in trials.live_functions(file.parent)
+    gc.freeze()
 
 
 def test_tests_that_fail_by_themselves_can_say_nothing(tmp_path: Path) -> None:

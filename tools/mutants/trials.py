@@ -232,6 +232,7 @@ def code_of(code: types.CodeType, name: str) -> types.CodeType:
 def live_functions(sources: Path) -> Mapping[tuple[str, str], list[types.FunctionType]]:
     """Return every function object of the package: slots make some functions of a class twice."""
     found: dict[tuple[str, str], list[types.FunctionType]] = {}
+    gc.unfreeze()  # what tests/conftest.py keeps out of collections is not listed either
     for each in gc.get_objects():
         if isinstance(each, types.FunctionType) and Path(each.__code__.co_filename).parent == sources:
             found.setdefault((each.__code__.co_filename, each.__code__.co_qualname), []).append(each)
