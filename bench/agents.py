@@ -7,7 +7,7 @@ heartbeats of all.
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -36,8 +36,16 @@ async def live(port: int, token: str, opening: asyncio.Semaphore) -> None:
             if desired["directive"] in ("attach", "detach") and str(fact) != done:
                 if not done:
                     await stack.enter_async_context(mouth)
-                await mouth.ask("POST", f"{AGENT}/report", token=token, said=fact)
+                await report(mouth, token, fact)
                 done = str(fact)
+
+
+async def report(mouth: Wire, token: str, fact: Mapping[str, str]) -> None:
+    try:
+        await mouth.ask("POST", f"{AGENT}/report", token=token, said=fact)
+    except (asyncio.IncompleteReadError, ConnectionError):  # the server closed it, since nothing was said
+        await mouth.reopen()
+        await mouth.ask("POST", f"{AGENT}/report", token=token, said=fact)
 
 
 async def beat(port: int, tokens: Sequence[str]) -> None:

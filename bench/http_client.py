@@ -35,6 +35,11 @@ class Wire:
         self._reader, self._writer = await asyncio.open_connection(HOST, self._port)
         return self
 
+    async def reopen(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        await self.__aenter__()
+
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

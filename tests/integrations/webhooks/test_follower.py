@@ -103,6 +103,22 @@ async def test_a_message_that_is_never_taken_holds_up_what_is_about_the_same_thi
 
 
 @with_harness
+async def test_a_webhook_begins_at_the_end_of_the_feed_and_the_next_replica_where_it_stopped(
+    harness: Harness,
+) -> None:
+    first, second = Inbox(), Inbox()
+    await happen(harness, "z1")
+    end = await follows(harness, first)
+    await happen(harness, "a1", "b1")
+    await harness.pass_time(10.0)
+    end()
+    await happen(harness, "c1")
+    await follows(harness, second)
+    await harness.pass_time(10.0)
+    assert (sorted(first.taken), second.taken) == (["a1", "b1"], ["c1"])
+
+
+@with_harness
 async def test_messages_about_one_thing_keep_their_order_while_each_takes_its_time(harness: Harness) -> None:
     inbox = Inbox()
     inbox.pause = lambda: harness.clock.sleep(5.0)
