@@ -20,6 +20,7 @@ from muster.integrations.webhooks.receiver import NotDelivered, Receiver
 from muster.integrations.webhooks.tables import Webhook
 from muster.operations.operator_desk import OperatorDesk
 from muster.ports.paging import every_undelivered
+from muster.stores import cursors
 from tests.contracts.message_contract import message
 from tests.harness import Harness, with_harness
 from tests.harness.github import context
@@ -116,6 +117,23 @@ async def test_a_webhook_begins_at_the_end_of_the_feed_and_the_next_replica_wher
     await follows(harness, second)
     await harness.pass_time(10.0)
     assert (sorted(first.taken), second.taken) == (["a1", "b1"], ["c1"])
+
+
+@with_harness
+async def test_a_webhook_whose_place_was_lost_with_the_feed_goes_on_at_its_end(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    inbox, lost = Inbox(), cursors.encode("events", 10_000, harness.now)
+    end = await follows(harness, inbox)
+    end()
+    await harness.store.move_bookmark("webhook ops", context(harness).owner, lost)
+    await happen(harness, "a1")
+    await follows(harness, inbox)
+    await harness.pass_time(10.0)
+    await happen(harness, "a2")
+    await harness.pass_time(10.0)
+    assert inbox.taken == ["a2"]
+    assert "the feed was replaced; a webhook goes on at its end" in caplog.messages
 
 
 @with_harness
