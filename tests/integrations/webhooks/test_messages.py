@@ -19,6 +19,9 @@ from muster.domain.undelivered import NEVER_SENT
 from muster.integrations.webhooks import messages
 from muster.integrations.webhooks.receiver import headers
 from muster.integrations.webhooks.tables import SETTINGS, Form, Webhook, checked
+from muster.wire import events as wire
+from muster.wire import operations
+from muster.wire.base import encode
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 NOW = 1_700_000_000.0
@@ -67,8 +70,8 @@ def test_a_webhook_wants_the_types_that_it_names(wanted: tuple[str, ...], seen: 
 
 
 def test_a_webhook_is_about_the_templates_that_it_names() -> None:
-    mine = webhook(templates=("ci*",))
-    assert messages.concerns(mine, operation("ci-large"))
+    mine = webhook(templates=("ci*", "web"))
+    assert messages.concerns(mine, operation("ci-large")) and messages.concerns(mine, operation("web"))
     assert not messages.concerns(mine, operation("other"))
     assert messages.concerns(mine, None)
 
@@ -81,6 +84,21 @@ def test_people_read_the_verdict_and_its_advice(form: Form) -> None:
     assert "the zone has none" in text
     assert ADVICE[Reason.CAPACITY] in text
     assert "https://m.example/operations/op-1" in text
+
+
+def test_a_program_gets_type_time_event_and_operation_as_the_api_gives_them() -> None:
+    told, ended = event(status="failed"), operation()
+    made = json.loads(messages.body_of(Form.JSON, told, ended, url="https://m.example", now=NOW))
+    assert made == {
+        "type": "operation.failed",
+        "timestamp": "2023-11-14T22:13:20Z",
+        "data": {
+            "event": json.loads(encode(wire.Event.of(told))),
+            "operation": json.loads(encode(operations.Operation.of(ended, now=NOW))),
+        },
+    }
+    alone = json.loads(messages.body_of(Form.JSON, event(Entity.NODE, "booted"), None, url="", now=NOW))
+    assert (alone["type"], alone["data"]["operation"]) == ("node.booted", None)
 
 
 def test_a_name_mentions_no_one_on_discord_and_a_long_message_is_cut() -> None:
@@ -133,6 +151,9 @@ def test_names_of_others_are_no_markup_in_chats() -> None:
     slack = json.loads(messages.body_of(Form.SLACK, event(status="failed"), bad, url="", now=NOW))
     assert "<!channel>" not in slack["text"]
     assert "&lt;!channel&gt;" in slack["text"]
+    plain = replace(operation(), run="a & <b>")
+    slack = json.loads(messages.body_of(Form.SLACK, event(status="failed"), plain, url="", now=NOW))
+    assert slack["text"].startswith("❌ Muster: provision of run a &amp; &lt;b&gt; (ci): failed\n")
     teams = json.loads(messages.body_of(Form.TEAMS, event(status="failed"), bad, url="", now=NOW))
     (first, *_) = teams["attachments"][0]["content"]["body"]
     assert "[click](" not in first["text"]
