@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from muster.controllers.node_health import StatusKeeper
 from muster.domain.health import Health, HealthChange, Vitals
 from muster.domain.ids import NodeId
@@ -76,6 +78,24 @@ async def test_one_event_per_change_however_long_it_lasts(harness: Harness) -> N
     await harness.pass_time(300.0)
     assert await words(harness, node.id) == ["ready", "offline", "ready"]
     assert (await harness.node(node.id)).version == version
+
+
+@pytest.mark.parametrize("beat_seconds", [1.0, 2.0, 5.0])
+@with_harness
+async def test_a_silent_node_is_noticed_however_quickly_nodes_beat(
+    harness: Harness, beat_seconds: float
+) -> None:
+    """A duty looks less often than such a silence lasts: that is no gap in the watch."""
+    limits = replace(harness.settings.limits, beat_seconds=beat_seconds, stale_after=4 * beat_seconds)
+    settings = replace(harness.settings, limits=limits)
+    await harness.template()
+    harness.agents.script(SILENT)
+    (node,) = await harness.warm(1)
+    keeper = StatusKeeper(harness.ports, settings, WatchTracker(harness.store, harness.clock, limits))
+    for _ in range(4):
+        await keeper.reconcile()
+        await harness.pass_time(TICK)
+    assert (await vitals_of(harness, node.id)).health is Health.OFFLINE
 
 
 @with_harness

@@ -22,6 +22,8 @@ from muster.ports.store import Store
 from muster.single_flight import SingleFlight
 
 TICK_EVERY = 5.0
+GAP_LEAST = 20.0
+"""Two turns of the duties, which tick. A shorter time between two ticks is no gap."""
 
 
 class WatchTracker:
@@ -54,7 +56,8 @@ class WatchTracker:
     def _tick(self, beat: float | None = None) -> Coroutine[Any, Any, Watch]:
         """Tick, dated by the time of the question, however late the tick begins."""
         now, limits = self._clock.now(), self._limits
-        return self._store.watch(now=now, gap=limits.stale_after, grace=limits.return_grace, beat=beat)
+        gap = max(limits.stale_after, GAP_LEAST)
+        return self._store.watch(now=now, gap=gap, grace=limits.return_grace, beat=beat)
 
     async def due(self, operation: Operation) -> float:
         """Return when the operation's deadline counts as passed. A limit that the caller named is hard."""
