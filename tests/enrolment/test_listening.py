@@ -6,6 +6,7 @@ import pytest
 
 from muster.domain import node as nodes
 from muster.domain.boot import MARKS_MOST
+from muster.domain.deadlines import CLOCK_ERROR
 from muster.domain.desired_state import Desired, Directive
 from muster.domain.errors import Gone, NotFound, StoreUnavailable
 from muster.domain.health import Health
@@ -264,6 +265,24 @@ async def test_an_older_beat_never_replaces_a_younger_one(harness: Harness) -> N
     heartbeats.beat(node.id)
     heartbeats.beat(node.id, arrived_at=harness.now - 50.0)
     await heartbeats.flush()
+    assert await harness.store.last_seen([node.id]) == {node.id: harness.now}
+
+
+@with_harness
+async def test_a_beat_that_waited_for_long_is_not_taken_for_one_after_a_clock_was_set_back(
+    harness: Harness,
+) -> None:
+    await harness.template()
+    harness.agents.script(SILENT)
+    (node,) = await harness.warm(1)
+    await harness.pass_time(CLOCK_ERROR)
+    kept = Heartbeats(harness.store, harness.clock, harness.wakeups, flush_every=1.0)
+    elsewhere = Heartbeats(harness.store, harness.clock, harness.wakeups, flush_every=1.0)
+    kept.beat(node.id)
+    await harness.pass_time(CLOCK_ERROR + 1.0)
+    elsewhere.beat(node.id)
+    await elsewhere.flush()
+    await kept.flush()
     assert await harness.store.last_seen([node.id]) == {node.id: harness.now}
 
 

@@ -256,6 +256,18 @@ async def test_beats_are_seen_in_a_view_that_was_kept(world: World) -> None:
     assert await replica.store.last_seen([node.id]) == {node.id: before.seen[node.id] + 7.0}
 
 
+async def test_a_time_that_a_wrong_clock_wrote_is_not_kept_either(world: World) -> None:
+    replica = world.replica(alone=True)
+    records = Records(replica.store)
+    (node,) = await records.idle(1)
+    operation = await records.leased()
+    await records.claim(operation, 1)
+    for at in (99_000.0, 2_000.0):
+        await replica.store.record_beats([Beat(node_id=node.id, seen_at=at)])
+        assert (await replica.store.view(operation.id)).seen == {node.id: at}
+        assert await replica.store.last_seen([node.id]) == {node.id: at}
+
+
 async def test_a_node_that_beat_before_this_replica_started_is_seen_in_the_view_that_claims_it(
     world: World,
 ) -> None:

@@ -171,6 +171,16 @@ def for_run(provision: Deadline, *, max_runtime: float, limits: Limits) -> Deadl
     return Deadline(seconds=provision.seconds + max_runtime + limits.launching, source=provision.source)
 
 
+CLOCK_ERROR = 120.0
+"""A stored time that lies more seconds ahead is a wrong clock's, which was set back since. The clocks of
+replicas differ by less."""
+
+
+def last_tick(before: float, *, now: float) -> float:
+    """Return when a replica watched last: the later time, unless a wrong clock told it."""
+    return now if before > now + CLOCK_ERROR else max(before, now)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
     """Since when the world has been watched without a gap, and when the watch before that broke off."""
@@ -185,9 +195,11 @@ class Watch:
         self, last: float, *, now: float, gap: float, grace: float, beat: float | None = None
     ) -> "Watch":
         """Return the watch after a tick; `last`: the tick before. After a gap it begins anew. If it broke
-        off within the grace of the gap before, the time away counts from that one. `beat`: the interval
-        that nodes are told from now on; None: as before."""
+        off within the grace of the gap before, the time away counts from that one. After a clock was set
+        back it begins anew as well. `beat`: the interval that nodes are told from now on; None: as before."""
         watch = self if beat is None else replace(self, pace=self._paced(beat, now))
+        if last_tick(last, now=now) < last:
+            return replace(watch, since=now, away_from=now, pace=watch.pace and watch.pace.heard_by(now))
         if now - last <= gap:
             return watch
         owed = self.away_from is not None and last < self.since + grace

@@ -4,7 +4,7 @@ Owns the interval that nodes are told, and how long a silence must last before i
 interval is stored beside the watch, so that all replicas tell and judge by the same one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 BEATS_MISSED = 3
@@ -42,6 +42,10 @@ class Pace:
             return self
         longest = max(beat_seconds, self.in_use(now))
         return Pace(beat_seconds=beat_seconds, longest=longest, longest_until=now + HEARD_WITHIN + longest)
+
+    def heard_by(self, now: float) -> "Pace":
+        """Return the pace after a clock was set back: every node hears of it within the usual time."""
+        return replace(self, longest_until=min(self.longest_until, now + HEARD_WITHIN + self.longest))
 
     def in_use(self, now: float) -> float:
         """Return the longest interval that any node may use now."""

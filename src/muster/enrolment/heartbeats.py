@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping
 
 from muster.domain.checks import RUN_MAX
+from muster.domain.deadlines import CLOCK_ERROR
 from muster.domain.errors import StoreUnavailable
 from muster.domain.health import Health
 from muster.domain.ids import NodeId
@@ -21,6 +22,9 @@ from muster.ports.wakeups import HEALTH, Wakeups
 
 logger = logging.getLogger(__name__)
 REPORTED_MOST = 50_000
+KEPT_MOST = CLOCK_ERROR / 2
+"""Seconds after which a beat is dropped that could not be written. The store would take a much older one for
+the first after a clock was set back."""
 
 
 class Heartbeats:
@@ -86,10 +90,12 @@ class Heartbeats:
             logger.exception("cannot write heartbeats")
 
     async def flush(self) -> None:
-        """Write what was gathered. What can't be written is kept, unless the node beat again meanwhile."""
-        if not self._pending:
+        """Write what was gathered. What can't be written is kept for a while, unless the node beat again."""
+        pending, self._pending = self._pending, {}
+        oldest = self._clock.now() - KEPT_MOST
+        taken = {node_id: beat for node_id, beat in pending.items() if beat.seen_at > oldest}
+        if not taken:
             return
-        taken, self._pending = self._pending, {}
         try:
             await self._store.record_beats(tuple(taken.values()))
         except Exception:

@@ -332,7 +332,11 @@ class Store(Protocol):
 
     @writes
     async def record_beats(self, beats: Sequence[Beat]) -> None:
-        """Store when nodes were last seen. Never moves a time back, never touches a node's version."""
+        """Store when nodes were last seen. Never touches a node's version.
+
+        Moves a time back only if it lies more than CLOCK_ERROR after the beat. Otherwise no silence would be
+        noticed until the clock shows that time again.
+        """
         ...
 
     @reads

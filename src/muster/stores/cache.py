@@ -16,6 +16,7 @@ from math import inf
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from muster.domain.access import ApiToken
+from muster.domain.deadlines import CLOCK_ERROR
 from muster.domain.errors import Conflict, LeaseLost, StoreUnavailable
 from muster.domain.events import Entity
 from muster.domain.ids import NodeId, OperationId
@@ -291,8 +292,7 @@ class CachedStore:
     async def view(self, operation_id: OperationId) -> OperationView:
         found = await self._views.read(operation_id, lambda: self._inner.view(operation_id))
         later = {node.id: self._seen[node.id] for node in found.nodes if node.id in self._seen}
-        seen = {**later, **{name: max(at, later.get(name, at)) for name, at in found.seen.items()}}
-        return replace(found, seen=seen)
+        return replace(found, seen={**found.seen, **later})
 
     async def record_beats(self, beats: Sequence[Beat]) -> None:
         try:
@@ -308,7 +308,7 @@ class CachedStore:
             self._views.clear()
         seen = self._seen
         for node_id, at, *_ in beats:
-            if seen.get(node_id, 0.0) < at:
+            if not at <= seen.get(node_id, 0.0) <= at + CLOCK_ERROR:
                 seen[node_id] = at
 
     async def last_seen(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:

@@ -5,7 +5,7 @@ import pytest
 
 from muster.domain import node as lifecycle
 from muster.domain.boot import KEPT_BOOTS, Mark, Span
-from muster.domain.deadlines import Limits, Watch
+from muster.domain.deadlines import CLOCK_ERROR, Limits, Watch
 from muster.domain.diagnosis import Bundle, Cause, Section, Source
 from muster.domain.errors import Conflict
 from muster.domain.health import Health, HealthChange, HealthSource, Vitals, judge
@@ -83,6 +83,21 @@ class VitalsContract:
             await store.record_beats([Beat(node_id=node.id, seen_at=at, activity=activity)])
             assert (await vitals_of(store, node)).advanced_at == advanced
         assert (await vitals_of(store, node)).seen_at == 40.0
+
+    @pytest.mark.parametrize("word", [None, Health.READY])
+    async def test_a_beat_moves_a_time_back_that_only_a_wrong_clock_can_have_written(
+        self, store: Store, word: Health | None
+    ) -> None:
+        node = await joined(Records(store), at=10.0)
+        for at, seen_at in (
+            (9000.0, 9000.0),
+            (9000.0 - CLOCK_ERROR, 9000.0),
+            (8999.0 - CLOCK_ERROR, 8999.0 - CLOCK_ERROR),
+            (8999.0, 8999.0),
+        ):
+            await store.record_beats([Beat(node_id=node.id, seen_at=at, said=word)])
+            assert (await vitals_of(store, node)).seen_at == seen_at
+            assert await store.last_seen([node.id]) == {node.id: seen_at}
 
     async def test_a_phase_or_step_is_an_advance_and_a_mark(self, store: Store) -> None:
         node = await joined(Records(store), at=10.0)
@@ -393,6 +408,18 @@ class VitalsContract:
         for now in (270.0, 290.0, 310.0):
             await store.watch(now=now, gap=20.0, grace=60.0)
         assert await store.watch(now=400.0, gap=20.0, grace=60.0) == Watch(since=400.0, away_from=310.0)
+
+    async def test_a_watch_begins_anew_after_a_clock_was_set_back(self, store: Store) -> None:
+        first = await store.watch(now=90_000.0, gap=20.0, beat=60.0)
+        assert await store.watch(now=90_000.0 - CLOCK_ERROR, gap=20.0) == first
+        await store.watch(now=90_000.0, gap=20.0, beat=5.0)
+        back = await store.watch(now=100.0, gap=20.0)
+        assert (back.since, back.away_from) == (100.0, 100.0)
+        assert back.pace is not None and back.pace.in_use(100.0) == 60.0
+        assert await store.watch(now=120.0, gap=20.0) == back
+        late = await store.watch(now=300.0, gap=20.0)
+        assert (late.since, late.away_from) == (300.0, 120.0), "its gaps are noticed again"
+        assert late.pace is not None and late.pace.in_use(300.0) == 5.0
 
     async def test_a_clock_that_lags_behind_does_not_break_the_watch(self, store: Store) -> None:
         await store.watch(now=100.0, gap=20.0)

@@ -1,9 +1,10 @@
 """Health and last contact of nodes: one item per node, apart from its record.
 
 This module owns those items, which lie in a few partitions. An item is created with the node's record and
-deleted when the node is gone. So a beat is one conditional write without a read: it never moves a time back
-and never creates an item. The duties read whole partitions, because an index over beat times would cost more
-than all other writes. `c` counts changes other than plain beats. A decision on an older count is made again.
+deleted when the node is gone. So a beat is one conditional write without a read. It moves back only a time
+that a wrong clock wrote, and never creates an item. The duties read whole partitions, because an index over
+beat times would cost more than all other writes. `c` counts changes other than plain beats. A decision on an
+older count is made again.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from functools import partial
 
 from muster.domain import events as drafts
 from muster.domain import serialization
-from muster.domain.deadlines import Watch
+from muster.domain.deadlines import CLOCK_ERROR, Watch, last_tick
 from muster.domain.errors import Conflict
 from muster.domain.health import HEALTH_FIELDS, Health, HealthChange, HealthSource, Vitals
 from muster.domain.ids import NodeId
@@ -151,8 +152,8 @@ class Liveness:
             await self._table.update(
                 self.key(beat.node_id),
                 "SET #seen_at = :at, #known = :yes",
-                where=f"{THERE} AND (attribute_not_exists(#seen_at) OR #seen_at < :at)",
-                values={"at": beat.seen_at, "yes": True},
+                where=f"{THERE} AND (attribute_not_exists(#seen_at) OR #seen_at < :at OR #seen_at > :wrong)",
+                values={"at": beat.seen_at, "wrong": beat.seen_at + CLOCK_ERROR, "yes": True},
             )
         else:
             await self._revise(beat.node_id, partial(_beaten, beat))
@@ -167,8 +168,9 @@ class Liveness:
                 return
             values = {**given(sets, bump="c"), "counted": whole(item, "c")}
             where = "#c = :counted"
-            if "seen_at" in sets:
-                where += " AND (attribute_not_exists(#seen_at) OR #seen_at <= :seen_at)"
+            if isinstance(seen_at := sets.get("seen_at"), float):
+                values["wrong"] = seen_at + CLOCK_ERROR
+                where += " AND (attribute_not_exists(#seen_at) OR #seen_at <= :seen_at OR #seen_at > :wrong)"
             change = setting(sets, bump="c")
             if not await self._table.update(self.key(node_id), change, where=where, values=values):
                 raise Again(node_id)
@@ -288,7 +290,7 @@ class Liveness:
         pace = watch.pace
         sets: dict[str, Value] = {
             "since": watch.since,
-            "ticked": max(now, ticked),
+            "ticked": last_tick(ticked, now=now),
             "away": watch.away_from,
             "beat": None if pace is None else pace.beat_seconds,
             "longest": None if pace is None else pace.longest,
@@ -360,7 +362,7 @@ def _beaten(beat: Beat, item: Item) -> dict[str, Value] | None:
     once.
     """
     before = vitals(item)
-    if before.seen_at is not None and beat.seen_at < before.seen_at:
+    if before.seen_at is not None and beat.seen_at < before.seen_at <= beat.seen_at + CLOCK_ERROR:
         return None
     sets: dict[str, Value] = {"known": True, "seen_at": beat.seen_at}
     if not item.get("known"):

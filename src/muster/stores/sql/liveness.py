@@ -1,13 +1,14 @@
 """Last contact of nodes: a row per node, apart from its record.
 
-This module owns what nodes themselves write to the liveness table. A time never moves back, and nothing here
-touches a node's version or its events. A node has a row from its join on, a booted one even before it beats.
-So silent nodes are found without a look at all nodes.
+This module owns what nodes themselves write to the liveness table. A time moves back only if it was a wrong
+clock's. Nothing here touches a node's version or its events. A node has a row from its join on, a booted one
+even before it beats. So silent nodes are found without a look at all nodes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
+from muster.domain.deadlines import CLOCK_ERROR
 from muster.domain.errors import Conflict
 from muster.domain.ids import NodeId
 from muster.domain.node import Node
@@ -30,6 +31,12 @@ _ALIVE = "n.id = b.node_id AND n.state <> 'terminated'"
 """A beat that arrives after its node is gone leaves no row behind."""
 
 
+def _moves(seen_at: str, compared: str) -> str:
+    """Return the condition under which a beat is written. One that is much older shows a wrong clock."""
+    older = f"{seen_at} < liveness.seen_at - {CLOCK_ERROR}"
+    return f"liveness.seen_at IS NULL OR {seen_at} {compared} liveness.seen_at OR {older}"
+
+
 @cache
 def _beat(count: int, lock: str) -> str:
     return f"""
@@ -37,12 +44,12 @@ def _beat(count: int, lock: str) -> str:
         INSERT INTO liveness (node_id, seen_at)
         SELECT n.id, b.seen_at FROM beats AS b CROSS JOIN nodes AS n WHERE {_ALIVE}{lock}
         ON CONFLICT (node_id) DO UPDATE SET seen_at = excluded.seen_at
-        WHERE liveness.seen_at IS NULL OR excluded.seen_at > liveness.seen_at
+        WHERE {_moves("excluded.seen_at", ">")}
     """
 
 
-_BEAT_AGAIN_ALONE = """
-    UPDATE liveness SET seen_at = max(coalesce(seen_at, 0), :at)
+_BEAT_AGAIN_ALONE = f"""
+    UPDATE liveness SET seen_at = CASE WHEN {_moves(":at", ">")} THEN :at ELSE seen_at END
     WHERE node_id IN (SELECT value FROM json_each(:ids))
 """
 _BEATS_ALONE = f"""
@@ -50,7 +57,7 @@ _BEATS_ALONE = f"""
     SELECT n.id, :at FROM json_each(:ids) AS b CROSS JOIN nodes AS n
     WHERE {_ALIVE.replace("b.node_id", "b.value")}
     ON CONFLICT (node_id) DO UPDATE SET seen_at = excluded.seen_at
-    WHERE liveness.seen_at IS NULL OR excluded.seen_at > liveness.seen_at
+    WHERE {_moves("excluded.seen_at", ">")}
 """
 
 
@@ -59,7 +66,7 @@ def _beat_again(count: int) -> str:
     return f"""
         WITH beats (node_id, seen_at) AS (VALUES {_given(count)})
         UPDATE liveness SET seen_at = b.seen_at FROM beats AS b
-        WHERE liveness.node_id = b.node_id AND (liveness.seen_at IS NULL OR b.seen_at > liveness.seen_at)
+        WHERE liveness.node_id = b.node_id AND ({_moves("b.seen_at", ">")})
         RETURNING liveness.node_id
     """
 
@@ -99,7 +106,7 @@ def _telling_beat(count: int, lock: str) -> str:
                 THEN 1 ELSE liveness.news END,
             said_reason = CASE WHEN {_SAID} THEN excluded.said_reason ELSE liveness.said_reason END,
             said = CASE WHEN {_SAID} THEN excluded.said ELSE liveness.said END
-        WHERE liveness.seen_at IS NULL OR excluded.seen_at >= liveness.seen_at
+        WHERE {_moves("excluded.seen_at", ">=")}
     """
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from muster.domain import events as drafts
-from muster.domain.deadlines import Watch
+from muster.domain.deadlines import Watch, last_tick
 from muster.domain.errors import Conflict
 from muster.domain.health import HEALTH_FIELDS, Health, HealthChange, HealthSource, Vitals
 from muster.domain.ids import NodeId, OperationId
@@ -87,7 +87,7 @@ def watch(tx: Tx, *, now: float, gap: float, grace: float = 0.0, beat: float | N
             "beat_seconds": None if pace is None else pace.beat_seconds,
             "longest_beat": None if pace is None else pace.longest,
             "longest_beat_until": None if pace is None else pace.longest_until,
-            "ticked_at": max(now, ticked_at),
+            "ticked_at": last_tick(ticked_at, now=now),
         },
     )
     return watch
