@@ -17,7 +17,7 @@ from muster.domain.reasons import ADVICE, Reason
 from muster.domain.requests import ProvisionRequest
 from muster.domain.undelivered import NEVER_SENT
 from muster.integrations.webhooks import messages
-from muster.integrations.webhooks.receiver import headers
+from muster.integrations.webhooks.receiver import headers, key_of
 from muster.integrations.webhooks.tables import SETTINGS, Form, Webhook, checked
 from muster.wire import events as wire
 from muster.wire import operations
@@ -76,6 +76,45 @@ def test_a_webhook_is_about_the_templates_that_it_names() -> None:
     assert messages.concerns(mine, None)
 
 
+WHY = "Why: capacity: the zone has none"
+CAPACITY = f"{WHY}\nNext: {ADVICE[Reason.CAPACITY]}"
+OWN = Verdict(reason=Reason.CAPACITY, message="the zone has none", advice="wait an hour")
+LINK = "https://m.example/operations/op-1"
+
+
+@pytest.mark.parametrize(
+    ("told", "about", "text"),
+    [
+        (event(), operation(), f"❌ Muster: provision of run ci-42 (ci): failed\n{CAPACITY}\n{LINK}"),
+        (
+            replace(event(), actor="ada"),
+            replace(operation(), verdict=OWN, run=None, template=None, status=Status.CANCELLED),
+            f"⚪ Muster: provision: cancelled by ada\n{WHY}\nNext: wait an hour\n{LINK}",
+        ),
+        (
+            replace(event(), detail="2 of 4"),
+            replace(operation(), kind=Kind.CLUSTER_CREATE, verdict=None, status=Status.RUNNING),
+            f"▶ Muster: cluster create of run ci-42 (ci): running\n2 of 4\n{LINK}",
+        ),
+        (event(Entity.NODE, "set_up"), None, "Muster: node op-1: set up"),
+        (replace(event(Entity.NODE, "drained"), actor="ada"), None, "Muster: node op-1: drained by ada"),
+    ],
+    ids=["advice of the reason", "advice of its own", "no verdict", "no operation", "a person's act"],
+)
+def test_a_text_says_what_happened_why_and_what_to_do(
+    told: Event, about: Operation | None, text: str
+) -> None:
+    assert messages.text_of(told, about, "https://m.example") == text
+
+
+def test_teams_gets_a_card_with_a_block_for_each_line() -> None:
+    made = json.loads(messages.body_of(Form.TEAMS, event(Entity.NODE, "(a)"), None, url="", now=NOW))
+    block = {"type": "TextBlock", "text": "Muster: node op-1: \\(a\\)", "wrap": True}
+    card = {"type": "AdaptiveCard", "version": "1.4", "body": [block]}
+    kind = "application/vnd.microsoft.card.adaptive"
+    assert made == {"type": "message", "attachments": [{"contentType": kind, "content": card}]}
+
+
 @pytest.mark.parametrize("form", [Form.SLACK, Form.TEAMS, Form.DISCORD])
 def test_people_read_the_verdict_and_its_advice(form: Form) -> None:
     body = messages.body_of(form, event(status="failed"), operation(), url="https://m.example", now=NOW)
@@ -123,8 +162,24 @@ def test_an_independent_library_accepts_the_signature_and_no_other() -> None:
         Verifier(SECRET).verify(body + b" ", said)
 
 
+def test_a_secret_is_base64_after_its_prefix_and_else_the_key_itself() -> None:
+    assert key_of("whsec_a2V5") == b"key"
+    assert key_of("whsec_a2V5!") == b"whsec_a2V5!"
+    assert key_of("a2V5") == b"a2V5"
+    assert "webhook-signature" not in headers("", "ev-1", b"{}", now=NOW)
+
+
+@pytest.mark.parametrize("url", ["http://example.com", "https://example.com:8443/a?key=1"])
+def test_an_address_of_either_scheme_is_taken(url: str) -> None:
+    assert checked("url", url) == url
+
+
 @pytest.mark.parametrize(
-    "url", ["ftp://example.com", "https://", "https://me@example.com", "http://a b", "http://x:0/", "", 7]
+    "url",
+    [
+        *("ftp://example.com", "https://", "https://me@example.com", "http://a b", "http://x:0/", "", 7),
+        *("http://[::1", "https://example.com/#part", "https://example.com/\u200b"),
+    ],
 )
 def test_an_address_that_cannot_be_used_is_refused_without_being_shown(url: object) -> None:
     with pytest.raises(InvalidRequest) as refused:
@@ -144,6 +199,18 @@ def test_files_with_address_and_secret_are_read_and_their_content_is_not_shown(t
         mine.address()
     with pytest.raises(InvalidRequest, match="can be read"):
         Webhook(name="chat", url_file=tmp_path / "absent").address()
+    place.write_text("a secret\n")
+    assert webhook(secret_file=place).secret() == "a secret"
+    assert webhook().secret() == ""
+
+
+def test_a_webhook_has_an_address_or_a_file_with_it() -> None:
+    assert SETTINGS.check is not None
+    for wrong in (Webhook(name="ops"), webhook(url_file=Path("address"))):
+        with pytest.raises(InvalidRequest, match="url_file instead"):
+            SETTINGS.check(wrong)
+    SETTINGS.check(webhook())
+    SETTINGS.check(Webhook(name="ops", url_file=Path("address")))
 
 
 def test_names_of_others_are_no_markup_in_chats() -> None:
@@ -163,3 +230,4 @@ def test_names_of_others_are_no_markup_in_chats() -> None:
 def test_a_webhook_without_events_or_templates_is_refused(key: str) -> None:
     with pytest.raises(InvalidRequest, match="at least one"):
         SETTINGS.keys[key](key, [])
+    assert SETTINGS.keys[key](key, ["a*"]) == ("a*",)

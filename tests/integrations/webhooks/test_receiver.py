@@ -18,6 +18,21 @@ async def test_a_receiver_that_cannot_be_reached_may_take_the_message_later() ->
     await asked.close()
 
 
+async def test_a_message_says_that_it_is_json_of_muster() -> None:
+    seen: list[httpx.Request] = []
+
+    def took(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(204, stream=httpx.ByteStream(b""))
+
+    asked = Receiver(Webhook(name="ops", url="http://127.0.0.1:1/"), httpx.MockTransport(took))
+    await asked.send("ev-1", b"{}", now=1.0)
+    (request,) = seen
+    assert (request.headers["Content-Type"], request.headers["User-Agent"]) == ("application/json", "muster")
+    assert (request.headers["webhook-id"], request.content) == ("ev-1", b"{}")
+    await asked.close()
+
+
 @pytest.mark.parametrize(
     ("status", "passing"),
     [(302, False), (400, False), (404, False), (408, True), (429, True), (500, True), (503, True)],
