@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import resource
 import socket
 from collections.abc import AsyncIterator
@@ -151,6 +152,7 @@ async def test_only_its_person_its_node_and_its_own_page_may_connect(
     assert await refused(connect(f"{where}/api/v1/events", proxy=None)) == (404, "not_found")
     told = await site.http().get(f"/api/v1/commands/{made.id}/terminal")
     assert (told.status_code, told.json()["field"]) == (422, "Upgrade")
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == [], "a refusal is no fault"
 
     words = [Subprotocol("muster.terminal"), Subprotocol(f"bearer.{site.secrets[Role.ADMIN]}")]
     page = connect(address(site, made.id), origin=Origin(site.url), subprotocols=words, proxy=None)

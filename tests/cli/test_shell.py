@@ -1,17 +1,27 @@
 """`muster shell` as people use it: a real terminal, a real server, a real agent."""
 
 import json
+import os
 import signal
-from collections.abc import Callable, Iterator
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
 
 from muster.cli import shell_session
 from muster.cli.raw_terminal import Escapes
+from muster.client.terminals import HEADER, PIECE, WINDOW
+from muster.domain.errors import Gone
 from muster.integrations.process.demo_site import Site
-from tests.cli.terminal import Terminal
+from tests.cli.terminal import PATIENCE, Terminal
 from tests.cli.typist import Typist
+from tests.e2e.site import until
 
 Shell = Callable[..., Typist]
 CANARY = "never-kept-anywhere"
@@ -124,6 +134,97 @@ def test_ten_megabytes_of_piped_input_arrive_unchanged(run: str, terminal: Termi
     text = "".join(f"{number:09d}\n" for number in range(1_000_000))
     said = terminal.typed("shell", run, "--", "sh", "-c", "cksum; exit 0", given=text)
     assert (said.code, said.out.split()[1]) == (0, "10000000")
+
+
+def test_a_person_leaves_a_program_that_reads_nothing_of_a_long_paste(run: str, shell: Shell) -> None:
+    person = shell(run)
+    person.prompted()
+    person.asks("stty -echo; echo re''ady; exec sleep 600", "ready")
+    person.type("pasted line\r" * (3 * WINDOW // 12))
+    person.type("\r~.")
+    person.sees("[muster: you left")
+    assert person.code() == 0
+
+
+class Talkative:
+    """Stands for a server whose node sends many messages, and then is gone for good."""
+
+    def __init__(self, messages: Iterable[bytes]) -> None:
+        self._messages = messages
+        self.passed = 0
+
+    @contextmanager
+    def terminal(self, _command_id: str) -> Iterator[Iterator[bytes]]:
+        if self.passed:
+            raise Gone("the shell has ended")
+        yield self._each()
+
+    def _each(self) -> Iterator[bytes]:
+        for message in self._messages:
+            self.passed += 1
+            yield message
+
+
+def linked(server: Any) -> shell_session.Link:
+    _, ring = os.pipe()
+    os.set_blocking(ring, False)
+    return shell_session.Link(server, "cmd-1", ring)
+
+
+def test_a_terminal_that_is_stopped_keeps_its_connection_and_takes_in_a_whole_window() -> None:
+    server = Talkative(number.to_bytes(HEADER, "big") + b"x" for number in range(WINDOW))
+    link = linked(server)
+    link.start()
+    link.join(PATIENCE)
+    assert not link.is_alive(), "its thread waits for a person who reads nothing, and answers no ping"
+    assert link.waiting == WINDOW + 3, "the connection, each message, its break, and the end"
+
+
+def test_a_node_that_sends_more_than_it_may_is_not_read_on() -> None:
+    server = Talkative(bytes(HEADER + PIECE) for _ in range(1000))
+    link = linked(server)
+    link.start()
+    most = shell_session._WAITING // PIECE
+    until(lambda: server.passed > most, "it to be full")
+    for _ in range(3):
+        link.take()
+    until(lambda: server.passed > most + 2, "the room to be used")
+    link.close()
+    link.join(PATIENCE)
+    assert not link.is_alive()
+
+
+IMPATIENT = """
+import sys, threading
+from muster.client import terminals
+from muster.client.http import Target
+terminals._PING_EVERY = 0.1
+with terminals.open_terminal(Target(url=sys.argv[1], token="t"), "cmd-1") as connection:
+    try:
+        connection.recv()
+    except Exception as error:
+        print(error)
+for thread in threading.enumerate():
+    if thread is not threading.current_thread():
+        thread.join()
+"""
+
+
+def test_a_server_that_falls_silent_leaves_no_words_of_a_library_on_the_terminal() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        command = [sys.executable, "-c", IMPATIENT, url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as person:
+            line, _ = silent.accept()
+            with line:
+                protocol = ServerProtocol()
+                while not (asked := protocol.events_received()):
+                    protocol.receive_data(line.recv(65536))
+                assert isinstance(asked[0], Request)
+                protocol.send_response(protocol.accept(asked[0]))
+                line.sendall(b"".join(protocol.data_to_send()))
+                out, err = person.communicate(timeout=PATIENCE)
+    assert ("keepalive ping timeout" in out, err) == (True, "")
 
 
 def test_the_terminal_is_restored_when_the_client_is_told_to_end(run: str, shell: Shell) -> None:

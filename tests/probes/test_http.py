@@ -175,6 +175,13 @@ async def test_a_name_is_judged_by_what_it_resolves_to() -> None:
         assert not await elsewhere.passes(url)
 
 
+@pytest.mark.parametrize("name", ["a..b", "a" * 64, f"{'a' * 64}.example"])
+async def test_what_can_be_no_name_of_a_host_is_a_name_without_addresses(name: str) -> None:
+    one = prober()
+    await one.check(f"http://{name}/")
+    assert not await one.passes(f"http://{name}/")
+
+
 async def test_a_name_that_turns_elsewhere_after_it_was_checked_leads_nowhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,8 +1,9 @@
 """Connect this terminal to a node's shell, through breaks of the connection, to its exit code.
 
-One thread holds the connection and makes it anew; this one reads keys and writes output. So `~.` works at any
-moment. What the connection brings waits in a queue of bounded length: a terminal that is stopped (Ctrl-S)
-stops the program on the node.
+One thread holds the connection and makes it anew; this one reads keys and writes output. Keys wait here until the
+node has room for them. So `~.` works at any moment, also after a paste that no program reads. What the connection
+brings waits in a bounded mailbox, which holds all that a node may send at once. So a terminal that is stopped
+(Ctrl-S) stops the program on the node, and the connection stays.
 """
 
 import json
@@ -19,7 +20,7 @@ from muster.cli import raw_terminal
 from muster.cli.output import print_notice
 from muster.cli.raw_terminal import STDIN, STDOUT, Escapes
 from muster.client import CannotReach, SyncClient, calls
-from muster.client.terminals import PIECE, Exchange, Frame, Heard
+from muster.client.terminals import HEADER, PIECE, WINDOW, Exchange, Frame, Heard
 from muster.domain.codes import Exit
 from muster.domain.errors import Gone, MusterError, StoreUnavailable
 from muster.domain.terminal import LINGER
@@ -33,8 +34,10 @@ _QUIET = 2.0
 """Seconds without the node before the person is told."""
 _NOT_STARTED = (126, 127)
 """Exit codes of what could not be run."""
-_WAITING = 64
-"""Messages that wait to be shown."""
+_WAITING = 2 * WINDOW
+"""Bytes that wait to be shown. A node that keeps to the rules sends at most a window of them unasked."""
+_TYPED = 16 << 20
+"""Bytes that a person may type or paste ahead of the node."""
 
 
 class Lost(Exception):
@@ -54,8 +57,10 @@ class Link(threading.Thread):
         self._command_id = command_id
         self._wake = wake
         self._over = False
-        self.came: queue.Queue[Frame | ClientConnection | Lost | None] = queue.Queue(_WAITING)
-        """None: the connection broke."""
+        self._came: queue.SimpleQueue[Frame | ClientConnection | Lost | None] = queue.SimpleQueue()
+        self._size = 0
+        """Of what came and was not taken."""
+        self._taken = threading.Condition()
 
     def run(self) -> None:
         since = time.monotonic()
@@ -78,12 +83,41 @@ class Link(threading.Thread):
             time.sleep(0.3)
 
     def _tell(self, what: "Frame | ClientConnection | Lost | None") -> None:
-        self.came.put(what)
+        with self._taken:
+            self._taken.wait_for(lambda: self._over or self._size < _WAITING)
+            self._size += _size(what)
+        self._came.put(what)
         with suppress(BlockingIOError):  # a full pipe wakes as well
             os.write(self._wake, b"\0")
 
+    @property
+    def waiting(self) -> int:
+        """Return how many messages wait."""
+        return self._came.qsize()
+
+    def take(self) -> "Frame | ClientConnection | Lost | None":
+        """Return the first message that waits. None: the connection broke."""
+        came = self._came.get_nowait()
+        with self._taken:
+            self._size -= _size(came)
+            self._taken.notify()
+        return came
+
     def close(self) -> None:
-        self._over = True
+        with self._taken:
+            self._over = True
+            self._taken.notify()
+
+
+def _size(came: "Frame | ClientConnection | Lost | None") -> int:
+    """Return how much a message counts: its data, but one at least."""
+    match came:
+        case bytes():
+            return max(1, len(came) - HEADER)
+        case str():
+            return len(came)
+        case _:
+            return 0
 
 
 class Session:
@@ -94,6 +128,8 @@ class Session:
         self._exchange = Exchange()
         self._escapes = Escapes()
         self._tty = os.isatty(STDIN)
+        self._typed = bytearray()
+        """What the exchange has no room for yet."""
         self._connection: ClientConnection | None = None
         self._alone_since: float | None = time.monotonic()
         self._reading = True
@@ -120,30 +156,38 @@ class Session:
             signal.set_wakeup_fd(before)
 
     def _turn(self, link: Link, wake: int) -> None:
-        wanted = [wake, STDIN] if self._reading and self._exchange.room else [wake]
+        room = _TYPED if self._tty else 1  # a pipe waits by itself
+        wanted = [wake, STDIN] if self._reading and len(self._typed) < room else [wake]
         ready, _, _ = select.select(wanted, [], [], 0.5 if self._alone_since is not None else 30.0)
         if wake in ready:
             os.read(wake, 4096)
             self._take(link)
         if STDIN in ready and self._code is None:
             self._type()
+        self._pass_on()
         self._mention_absence()
 
     # --- what is typed ----------------------------------------------------------------------------
 
     def _type(self) -> None:
-        data = os.read(STDIN, min(PIECE, self._exchange.room))
-        if not data:
-            self._reading = False
-            self._send(*self._exchange.end_of_input())
-            return
-        self._send(*self._exchange.typed(self._escapes.passed(data) if self._tty else data))
+        data = os.read(STDIN, PIECE)
+        self._reading = bool(data)
+        self._typed += self._escapes.passed(data) if self._tty else data
         if self._escapes.asked:
             self._escapes.asked = False
             self._note("shell_help", raw_terminal.HELP)
         if self._escapes.left:
             self._send(json.dumps({"leave": True}))
             self._end(Exit.OK, "left", "you left; the shell on the node is ended")
+
+    def _pass_on(self) -> None:
+        """Send what was typed, as far as there is room for it, and at last that it ended."""
+        while self._typed and (room := self._exchange.room):
+            piece = bytes(self._typed[: min(room, PIECE)])
+            del self._typed[: len(piece)]
+            self._send(*self._exchange.typed(piece))
+        if not self._reading and not self._typed and not self._exchange.ended:
+            self._send(*self._exchange.end_of_input())
 
     def _resize(self) -> None:
         if self._tty and self._exchange.paired:
@@ -158,8 +202,8 @@ class Session:
     # --- what comes -------------------------------------------------------------------------------
 
     def _take(self, link: Link) -> None:
-        for _ in range(link.came.qsize()):  # what comes later waits for the next turn, so that keys are read
-            came = link.came.get_nowait()
+        for _ in range(link.waiting):  # what comes later waits for the next turn, so that keys are read
+            came = link.take()
             if self._code is not None:
                 return
             if came is None:
@@ -169,7 +213,7 @@ class Session:
             elif isinstance(came, Lost):
                 self._gone(came.error)
             elif isinstance(came, bytes | str):
-                self._hear(self._exchange.heard(came), last=link.came.empty())
+                self._hear(self._exchange.heard(came), last=not link.waiting)
             else:
                 self._connection = came
 

@@ -5,6 +5,7 @@ most WINDOW of them, and are sent anew after a break. Knows no terminal and no t
 """
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,12 @@ from muster.domain.errors import MusterError
 PIECE = 32 * 1024
 WINDOW = 256 * 1024
 MESSAGE = 64 * 1024
+HEADER = 8
+"""Bytes before the data of a message: the offset of its first byte."""
 _PING_EVERY = 20.0
+_LOG = logging.getLogger("muster.client.terminals")
+"""What the library says of a connection that breaks. Its caller hears of that anyway, and a person types there."""
+_LOG.addHandler(logging.NullHandler())
 Frame = bytes | str
 
 
@@ -39,6 +45,7 @@ def open_terminal(target: Target, command_id: str) -> ClientConnection:
             max_size=MESSAGE,
             open_timeout=CONNECT_WITHIN,
             close_timeout=1.0,
+            logger=_LOG,
             ping_interval=_PING_EVERY,
             ping_timeout=_PING_EVERY,
             proxy=None,  # as for every other call
@@ -77,21 +84,22 @@ class Exchange:
         self._sent = 0
         self._shown = 0
         self._acked = 0
-        self._eof = False
+        self.ended = False
+        """Whether input ended."""
         self.paired = False
         self._resumed = False
 
     @property
     def room(self) -> int:
         """Return how many bytes may be typed now."""
-        return 0 if self._eof else WINDOW - len(self._kept)
+        return 0 if self.ended else WINDOW - len(self._kept)
 
     def typed(self, data: bytes) -> tuple[Frame, ...]:
         self._kept += data
         return self._flushed()
 
     def end_of_input(self) -> tuple[Frame, ...]:
-        self._eof = True
+        self.ended = True
         return self._flushed()
 
     def lost(self) -> None:
@@ -117,9 +125,9 @@ class Exchange:
         return self._word(str(word), value)
 
     def _data(self, message: bytes) -> Heard:
-        known = self._shown - int.from_bytes(message[:8], "big")
+        known = self._shown - int.from_bytes(message[:HEADER], "big")
         # Of a gap, what is missing comes once more. Of a repetition, the known part is left out.
-        return Heard(shown=message[8 + known :]) if known >= 0 else Heard()
+        return Heard(shown=message[HEADER + known :]) if known >= 0 else Heard()
 
     def _word(self, word: str, value: Any) -> Heard:
         replies: tuple[Frame, ...] = ()
@@ -151,8 +159,8 @@ class Exchange:
         fresh = self._sent < end
         while self._sent < end:
             piece = self._kept[self._sent - self._base :][:PIECE]
-            frames.append(self._sent.to_bytes(8, "big") + piece)
+            frames.append(self._sent.to_bytes(HEADER, "big") + piece)
             self._sent += len(piece)
-        if self._eof and (fresh or again or not frames):
+        if self.ended and (fresh or again or not frames):
             frames.append(json.dumps({"eof": end}))
         return tuple(frames)

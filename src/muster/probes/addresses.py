@@ -130,5 +130,8 @@ def _unsettled(answer: asyncio.Future[list[Address]]) -> bool:
 
 
 def resolve(host: str) -> list[Address]:
-    found = socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)
+    try:
+        found = socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)
+    except UnicodeError as error:  # an empty or too long part of a name
+        raise socket.gaierror(socket.EAI_NONAME, f"{host!r} is no name of a host") from error
     return [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
