@@ -76,6 +76,14 @@ async def test_an_address_that_never_answers_is_given_up_in_time(monkeypatch: py
             await asked.post(b"{}")
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 64, "xn--", "\u2025.example"])
+async def test_what_can_be_no_name_of_a_host_gives_no_answer(host: str) -> None:
+    asked = Outgoing(f"http://{host}/", {})
+    with pytest.raises(NoAnswer):
+        await asked.post(b"{}")
+    await asked.close()
+
+
 async def test_a_redirect_is_not_followed() -> None:
     answer = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
     async with answering(answer) as (address, asked):

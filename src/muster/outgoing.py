@@ -18,7 +18,7 @@ READ_MOST, READ_WITHIN = 4096, 1.0
 
 
 class NoAnswer(MusterError):
-    """The address can't be reached, or says nothing in time."""
+    """The address can't be reached, says nothing in time, or can be no host's."""
 
 
 class Outgoing:
@@ -43,7 +43,7 @@ class Outgoing:
             ):
                 await _read_out(response)
                 return response
-        except (httpx.HTTPError, TimeoutError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TimeoutError) as error:
             raise NoAnswer(str(error) or type(error).__name__) from error
 
     async def close(self) -> None:

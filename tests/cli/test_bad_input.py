@@ -83,6 +83,17 @@ def test_an_unknown_webhook_points_to_the_list_of_webhooks(alone: Terminal) -> N
     assert said.code == 2 and "see `muster webhooks`" in said.err
 
 
+def test_a_webhook_whose_address_cannot_be_read_hides_no_other(alone: Terminal) -> None:
+    (alone.directory / "hooks.toml").write_text(
+        '[webhooks.lost]\nurl_file = "/no/such/file"\n[webhooks.kept]\nurl = "http://kept.example/"\n'
+    )
+    said = alone.muster("webhooks", "-f", "hooks.toml")
+    assert (said.code, "kept.example" in said.out) == (0, True), said
+    assert "lost: its address can't be read: `muster doctor` says why" in said.out
+    items = alone.muster("webhooks", "-f", "hooks.toml", "-o", "json").json["items"]
+    assert [each["host"] for each in items] == [None, "kept.example"]
+
+
 def test_errors_are_json_too(terminal: Terminal) -> None:
     said = terminal.muster("provision", "-t", "nope", "--output", "json")
     assert (said.code, said.out) == (2, "")

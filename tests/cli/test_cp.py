@@ -2,6 +2,7 @@
 
 import io
 import os
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from muster.cli import copies
 from muster.cli.exits import UsageProblem
+from muster.domain.command import TREE_BYTES_MAX
 from tests.cli.terminal import Said, Terminal
 
 
@@ -100,6 +102,7 @@ def test_what_cannot_be_copied_is_named_with_the_reason(terminal: Terminal, node
         (("file", "other"), "exactly one of them"),
         ((f"{node}:a", f"{node}:b"), "exactly one of them"),
         ((f"{node}:.", "x"), "name a file or a directory"),
+        ((f"{node}:.", "."), "name a file or a directory"),
         ((f"{node}:a", "-"), "- is no path, and nothing is piped; write ./-"),
         (("-", f"{node}:a"), "- is no path"),
         (("file", "no-such-run:x"), "no-such-run"),
@@ -111,6 +114,27 @@ def test_what_cannot_be_copied_is_named_with_the_reason(terminal: Terminal, node
     (here / "a:b").write_text("colon")
     copied(terminal, "./a:b", f"{node}:colon")
     assert on_node(terminal, "cat colon") == "colon"
+
+
+def test_a_name_that_begins_with_a_hyphen_is_a_name(terminal: Terminal, node: str, here: Path) -> None:
+    (here / "-n").write_text("a name")
+    copied(terminal, "./-n", f"{node}:-rf")
+    copied(terminal, f"{node}:-rf", "back")
+    assert (here / "back").read_text() == "a name"
+
+
+def test_what_a_node_cannot_bring_is_named_with_the_reason(terminal: Terminal, node: str, here: Path) -> None:
+    on_node(terminal, f"truncate -s {TREE_BYTES_MAX + 1} gap")
+    said = terminal.muster("cp", f"{node}:gap", "here")
+    told = f"cannot copy gap on {node}: [muster-agent: cannot bring back the results: cannot pack: more than"
+    assert (said.code, told in said.err) == (2, True), said
+
+
+def test_a_copy_that_breaks_off_on_the_node_leaves_nothing_there(tmp_path: Path) -> None:
+    (tmp_path / "long").write_bytes(bytes(9000))
+    gather = ["sh", "-c", 'ulimit -f 1; exec /bin/sh -euc "$0" sh stage long 99', copies._TAKE]
+    assert subprocess.run(gather, cwd=tmp_path, check=False).returncode != 0
+    assert [each.name for each in tmp_path.iterdir()] == ["long"]
 
 
 @pytest.mark.parametrize("name", ["../escaped", "/escaped", "stage/name/../../../escaped"])

@@ -64,7 +64,7 @@ _STAGE = ".muster-cp-"
 _PUT = """
 stage=$1 name=$2 target=$3
 trap 'rm -rf "$stage"' EXIT
-[ -z "$target" ] && target=.
+case $target in "") target=. ;; -*) target=./$target ;; esac
 if [ -d "$target" ]; then target=${target%/}/$name; fi
 if [ -d "$stage/$name" ] && [ -d "$target" ]; then
   cp -Rp "$stage/$name/." "$target/"
@@ -76,13 +76,14 @@ fi
 """
 _TAKE = """
 stage=$1 path=$2
+case $path in -*) path=./$path ;; esac
 [ -e "$path" ] || [ -L "$path" ] || { echo "there is no such path" >&2; exit 1; }
 size=$(du -sk "$path") && size=${size%%[!0-9]*}
 if [ "$size" -gt "$3" ]; then
   echo "it has $((size / 1024)) MiB, and at most $(($3 / 1024)) are copied" >&2; exit 1
 fi
 mkdir -m 700 "$stage"
-cp -Rp "$path" "$stage/"
+cp -Rp "$path" "$stage/" || { rm -rf "$stage"; exit 1; }
 """
 
 
@@ -115,7 +116,7 @@ def send(client: "SyncClient", source: Path, remote: Remote) -> Copied:
         with TransferProgress("sending", file.tell()) as progress:
             blob = client.upload(file, tell=progress.advance)
     argv = ("/bin/sh", "-euc", _PUT, "sh", stage, name, remote.path)
-    done = _execute(
+    done, _ = _execute(
         client, remote, Execution(argv=argv, archive=blob.id), f"cannot copy to {remote.path or '.'}"
     )
     return Copied(
@@ -126,32 +127,34 @@ def send(client: "SyncClient", source: Path, remote: Remote) -> Copied:
 def fetch(client: "SyncClient", remote: Remote, target: Path, *, force: bool) -> Copied:
     """Copy a file or a directory from a node."""
     name = posixpath.basename(posixpath.normpath(remote.path or "."))
-    place = target / name if target.is_dir() and name not in (".", "..", "/") else target
+    place = target / name if target.is_dir() else target
+    if name in (".", "..", "/"):
+        raise UsageProblem(f"cannot copy {remote.path or '.'}: name a file or a directory in it")
     _check_place(place, force=force)
     stage = _STAGE + secrets.token_hex(8)
     limit = str(TREE_BYTES_MAX // 1024)
-    argv = ("/bin/sh", "-euc", _TAKE, "sh", stage, remote.path or ".", limit)
-    if name in (".", "..", "/"):
-        raise UsageProblem(f"cannot copy {remote.path or '.'}: name a file or a directory in it")
+    argv = ("/bin/sh", "-euc", _TAKE, "sh", stage, remote.path, limit)
     what = f"cannot copy {remote.path}"
-    done = _execute(client, remote, Execution(argv=argv, collect=(stage,)), what)
+    done, said = _execute(client, remote, Execution(argv=argv, collect=(stage,)), what)
     try:
         return _unpacked(client, done, place, f"{stage}/{name}")
+    except NotFound as error:
+        raise UsageProblem(f"{what} on {done.node_id}: {said or 'it brought nothing back'}") from error
     finally:
         _execute(client, remote, Execution(argv=("rm", "-rf", stage)), "cannot clean up on the node")
 
 
-def _execute(client: "SyncClient", remote: Remote, execution: Execution, what: str) -> "Command":
-    """Run on the node, and wait for the end. Raises UsageProblem with what it wrote."""
+def _execute(client: "SyncClient", remote: Remote, execution: Execution, what: str) -> "tuple[Command, str]":
+    """Run on the node. Return how it ended and its last line of output. Raises UsageProblem with that line."""
     from muster.client import calls
 
     (made,) = client.send(calls.execute(execution, **remote.target))  # type: ignore[arg-type]
-    said = b"".join(client.follow(made.id)).decode(errors="replace").strip()
-    done = client.send(calls.command(made.id))
+    lines = b"".join(client.follow(made.id)).decode(errors="replace").strip().splitlines()
+    said, done = lines[-1] if lines else "", client.send(calls.command(made.id))
     if done.exit_status != 0:
-        told = said.splitlines()[-1] if said else done.detail or f"exit code {done.exit_status}"
+        told = said or done.detail or f"exit code {done.exit_status}"
         raise UsageProblem(f"{what} on {made.node_id}: {told}")
-    return done
+    return done, said
 
 
 def _unpacked(client: "SyncClient", done: "Command", place: Path, inner: str) -> Copied:
@@ -168,8 +171,6 @@ def _unpacked(client: "SyncClient", done: "Command", place: Path, inner: str) ->
                 )
             files = sum(1 for name in found.names if _is_file(fresh / name))
             _replace(fresh / inner, place, Path(scratch) / "earlier")
-    except NotFound as error:
-        raise UsageProblem("cannot copy: the node brought nothing back") from error
     except OSError as error:
         raise UsageProblem(f"cannot copy to {place}: {error.strerror or error}") from error
     return Copied(

@@ -1,9 +1,9 @@
 """Connect this terminal to a node's shell, through breaks of the connection, to its exit code.
 
-One thread holds the connection and makes it anew; this one reads keys and writes output. Keys wait here until the
-node has room for them. So `~.` works at any moment, also after a paste that no program reads. What the connection
-brings waits in a bounded mailbox, which holds all that a node may send at once. So a terminal that is stopped
-(Ctrl-S) stops the program on the node, and the connection stays.
+One thread holds the connection and makes it anew; this one reads keys and writes output. Keys wait here until
+the node has room for them. So `~.` works at any moment, also after a paste that no program reads. What the
+connection brings waits, too: as much as a node may send at once. So a terminal that is stopped (Ctrl-S) stops
+the program on the node, and the connection stays.
 """
 
 import json

@@ -26,7 +26,7 @@ HEADER = 8
 """Bytes before the data of a message: the offset of its first byte."""
 _PING_EVERY = 20.0
 _LOG = logging.getLogger("muster.client.terminals")
-"""What the library says of a connection that breaks. Its caller hears of that anyway, and a person types there."""
+"""What the library says of a connection that breaks. The caller hears of that anyway."""
 _LOG.addHandler(logging.NullHandler())
 Frame = bytes | str
 

@@ -210,8 +210,16 @@ def test_headers_are_read_from_their_file_and_never_shown(tmp_path: Path) -> Non
         "X-Scope-OrgID": "7",
     }
     assert headers(OtlpConfig()) == {}
-    for wrong in (f"{CANARY}\n", f"Bad Name: {CANARY}\n", f"A: {CANARY}\x07\n", "", "\n"):
-        file.write_text(wrong)
+    for wrong in (
+        f"{CANARY}\n",
+        f"Bad Name: {CANARY}\n",
+        f"A: {CANARY}\x07\n",
+        f"A: é{CANARY}\n",
+        f"é: {CANARY}\n",
+        "",
+        "\n",
+    ):
+        file.write_text(wrong, encoding="latin-1")
         with pytest.raises(InvalidRequest) as refused:
             headers(OtlpConfig(headers_file=file))
         assert CANARY not in str(refused.value)

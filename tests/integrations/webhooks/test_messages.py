@@ -141,7 +141,7 @@ def test_a_program_gets_type_time_event_and_operation_as_the_api_gives_them() ->
 
 
 def test_a_name_mentions_no_one_on_discord_and_a_long_message_is_cut() -> None:
-    long = Verdict(reason=Reason.CAPACITY, message="@everyone " * 1000)
+    long = Verdict(reason=Reason.CAPACITY, message="@everyone ()[]" * 1000)
     made = messages.body_of(
         Form.DISCORD, event(status="failed"), replace(operation(), verdict=long), url="", now=NOW
     )
@@ -224,6 +224,8 @@ def test_names_of_others_are_no_markup_in_chats() -> None:
     teams = json.loads(messages.body_of(Form.TEAMS, event(status="failed"), bad, url="", now=NOW))
     (first, *_) = teams["attachments"][0]["content"]["body"]
     assert "[click](" not in first["text"]
+    discord = json.loads(messages.body_of(Form.DISCORD, event(status="failed"), bad, url="", now=NOW))
+    assert "[click](" not in discord["content"]
 
 
 @pytest.mark.parametrize("key", ["events", "templates"])

@@ -64,7 +64,11 @@ def headers(config: OtlpConfig) -> dict[str, str]:
 
 def _header(path: Path, number: int, line: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
-    if not colon or not name.replace("-", "").isalnum() or not value.strip().isprintable():
-        rule = f"must have lines like `Authorization: …`; line {number} is not one"
+    if (
+        not colon
+        or not name.replace("-", "").isalnum()
+        or not (line.isascii() and value.strip().isprintable())
+    ):
+        rule = f"must have lines like `Authorization: …` in ASCII; line {number} is not one"
         raise InvalidRequest("otlp.headers_file", str(path), rule)
     return name, value.strip()

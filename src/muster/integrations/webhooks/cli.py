@@ -10,7 +10,7 @@ import typer
 from muster.cli import output
 from muster.cli.connection import ask, open_client
 from muster.cli.options import SettingsFile, find_settings_file, list_group, lists
-from muster.domain.errors import MusterError, NotFound
+from muster.domain.errors import InvalidRequest, MusterError, NotFound
 from muster.domain.events import Entity, Event
 from muster.domain.ids import EventId
 from muster.domain.text import counted
@@ -35,7 +35,7 @@ def listed(*, file: SettingsFile = None) -> None:
     webhooks = _webhooks(file)
     columns: output.Columns[Webhook] = (
         output.Column("NAME", lambda each: each.name, cut=True),
-        output.Column("HOST", lambda each: each.host, cut=True),
+        output.Column("HOST", lambda each: _host(each) or "(see below)", cut=True),
         output.Column("FORM", lambda each: each.form.value, cut=True),
         output.Column("SIGNED", lambda each: "yes" if each.secret_file else "no", cut=True),
         output.Column("EVENTS", lambda each: " ".join(each.events), cut=True),
@@ -45,7 +45,7 @@ def listed(*, file: SettingsFile = None) -> None:
     nothing = "no webhooks: name them as [webhooks.NAME] in muster.toml"
     output.show_table(document, webhooks, columns, nothing=nothing)
     if not output.wants_json():
-        for line in _troubles():
+        for line in (*_unreadable(webhooks), *_troubles()):
             output.say(line)
 
 
@@ -155,6 +155,19 @@ def _webhooks(file: Path | None) -> "Sequence[Webhook]":
     return found
 
 
+def _host(webhook: "Webhook") -> str | None:
+    """Return what may be shown of the address; None: it can't be read."""
+    try:
+        return webhook.host
+    except InvalidRequest:
+        return None
+
+
+def _unreadable(webhooks: "Sequence[Webhook]") -> "Sequence[str]":
+    broken = [each for each in webhooks if _host(each) is None]
+    return [f"{each.name}: its address can't be read: `muster doctor` says why" for each in broken]
+
+
 def _troubles() -> "Sequence[str]":
     """Return what the server says of messages that were not delivered; nothing if no server answers."""
     from muster.client import calls
@@ -174,7 +187,7 @@ def _troubles() -> "Sequence[str]":
 def _plain(webhook: "Webhook") -> dict[str, object]:
     return {
         "name": webhook.name,
-        "host": webhook.host,
+        "host": _host(webhook),
         "form": webhook.form.value,
         "signed": webhook.secret_file is not None,
         "events": list(webhook.events),

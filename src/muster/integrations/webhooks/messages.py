@@ -18,9 +18,10 @@ from muster.wire import operations
 from muster.wire.base import encode
 
 TEXT_MOST = 1500
-"""Discord takes 2,000 characters."""
+DISCORD_MOST = 2000
+"""Characters that Discord takes."""
 _MARKDOWN = re.compile(r"[\\*_\[\]()]")
-"""What Teams takes for markup. Names in the text come from others."""
+"""What Teams and Discord take for links and other markup. Names in the text come from others."""
 _MARKS = {Status.SUCCEEDED: "✅", Status.FAILED: "❌", Status.CANCELLED: "⚪"}
 
 
@@ -43,7 +44,8 @@ def body_of(form: Form, event: Event, operation: Operation | None, *, url: str, 
         case Form.SLACK:
             return msgspec.json.encode({"text": _without_markup(text)})
         case Form.DISCORD:
-            return msgspec.json.encode({"content": text, "allowed_mentions": {"parse": []}})
+            content = _escaped(text)[:DISCORD_MOST]
+            return msgspec.json.encode({"content": content, "allowed_mentions": {"parse": []}})
         case Form.TEAMS:
             return msgspec.json.encode(_card(text))
         case Form.JSON:
@@ -53,6 +55,10 @@ def body_of(form: Form, event: Event, operation: Operation | None, *, url: str, 
 def _without_markup(text: str) -> str:
     """Escape what Slack takes for links and mentions: names in the text come from others."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _escaped(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\g<0>", text)
 
 
 def _plain(event: Event, operation: Operation | None, now: float) -> dict[str, Any]:
@@ -96,8 +102,7 @@ def _first(event: Event, operation: Operation | None) -> str:
 
 def _card(text: str) -> Mapping[str, Any]:
     """Return an Adaptive Card, which is what Teams' workflows take."""
-    lines = [_MARKDOWN.sub(r"\\\g<0>", line) for line in text.splitlines()]
-    blocks = [{"type": "TextBlock", "text": line, "wrap": True} for line in lines]
+    blocks = [{"type": "TextBlock", "text": line, "wrap": True} for line in _escaped(text).splitlines()]
     card = {"type": "AdaptiveCard", "version": "1.4", "body": blocks}
     kind = "application/vnd.microsoft.card.adaptive"
     return {"type": "message", "attachments": [{"contentType": kind, "content": card}]}
