@@ -145,7 +145,7 @@ def fetch(client: "SyncClient", remote: Remote, target: Path, *, force: bool) ->
 
 
 def _execute(client: "SyncClient", remote: Remote, execution: Execution, what: str) -> "tuple[Command, str]":
-    """Run on the node. Return how it ended and its last line of output. Raises UsageProblem with that line."""
+    """Run on the node. Return how it ended and its last line of output. Raises UsageProblem with it."""
     from muster.client import calls
 
     (made,) = client.send(calls.execute(execution, **remote.target))  # type: ignore[arg-type]
