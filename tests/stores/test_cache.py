@@ -22,7 +22,7 @@ from muster.ports.commits import Written
 from muster.ports.store import Beat, Page, Store
 from muster.ports.verbs import marks
 from muster.ports.wakeups import ACCESS
-from muster.stores.cache import SETTLED, CachedAccess, CachedStore, Kept, follow_revocations
+from muster.stores.cache import LISTS_MOST, SETTLED, CachedAccess, CachedStore, Kept, follow_revocations
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.stores.wakeups import LocalWakeups
 from tests.contracts.store_contract.records import Records
@@ -167,6 +167,49 @@ async def test_duties_that_look_again_read_nothing_until_a_commit_changes_what_t
     assert (await operations()).items[0].lease_until == 2e6
     await look()
     assert replica.calls and await look() == [] and replica.calls == []
+
+
+async def test_a_list_of_nodes_follows_their_commits_without_a_read(world: World) -> None:
+    replica = world.replica(alone=True)
+    records = Records(replica.store)
+    first, second, third = await records.idle(3)
+    asked = [
+        {"states": states, "template": name, "after": None, "limit": limit}
+        for states in ((NodeState.IDLE,), (NodeState.TERMINATING, NodeState.IDLE))
+        for name in (None, "web", "another")
+        for limit in (2, 9)
+    ]
+    assert len(asked) <= LISTS_MOST, "all are kept"
+
+    async def all_agree() -> None:
+        for each in asked:
+            assert await replica.store.nodes(**each) == await world.store.nodes(**each), each
+
+    await all_agree()
+    moved = await replica.store.apply(nodes.drained(second, now=2.0))
+    await all_agree()
+    await replica.store.apply(nodes.condemn(moved, now=3.0, reason=Reason.OPERATOR))
+    await all_agree()
+    await replica.store.apply_all(
+        [nodes.condemn(each, now=4.0, reason=Reason.OPERATOR) for each in (first, third)]
+    )
+    await all_agree()
+    await records.idle(4)
+    await all_agree()
+    assert replica.calls.count("nodes") < 5 * len(asked), "most are answered from memory"
+
+
+@pytest.mark.parametrize("limit", [3, 4])
+async def test_a_list_of_nodes_that_outgrows_its_page_is_read_anew(world: World, limit: int) -> None:
+    replica = world.replica(alone=True)
+    records = Records(replica.store)
+    asked = {"states": (NodeState.IDLE,), "template": None, "after": None, "limit": limit}
+    await records.idle(3)
+    await replica.store.nodes(**asked)
+    assert replica.calls[-1] == "nodes"
+    await records.idle(1)
+    assert replica.calls and (await replica.store.nodes(**asked)) == (await world.store.nodes(**asked))
+    assert replica.calls == ([] if limit == 4 else ["nodes"])
 
 
 async def test_on_a_shared_store_lists_are_read_each_time(world: World) -> None:

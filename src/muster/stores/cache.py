@@ -9,11 +9,13 @@ No answer from memory decides: the store guards every write. A write that a guar
 LeaseLost), or whose end is unknown (StoreUnavailable), drops all records, so that the next read is new.
 """
 
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
-from typing import Any, Generic, Protocol, TypeVar, cast
+from operator import attrgetter
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from muster.domain.access import ApiToken
 from muster.domain.deadlines import CLOCK_ERROR
@@ -27,7 +29,16 @@ from muster.domain.template import Template
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.commits import Written
-from muster.ports.store import Beat, Installation, NodeView, OperationView, Store, operation_of
+from muster.ports.store import (
+    Beat,
+    Cursor,
+    Installation,
+    NodeView,
+    OperationView,
+    Page,
+    Store,
+    operation_of,
+)
 from muster.ports.verbs import reads_of
 from muster.ports.wakeups import ACCESS, Wakeups
 
@@ -46,7 +57,6 @@ LISTS_MOST = 16
 """Answers per verb that lists records: a few pages of a few states and templates."""
 _LISTS: Mapping[str, Sequence[Entity]] = {
     "templates": (Entity.TEMPLATE,),
-    "nodes": (Entity.NODE,),
     "count_nodes": (Entity.NODE,),
     "undiagnosed": (Entity.NODE, Entity.DIAGNOSIS),
     "launches_to_close": (Entity.LAUNCH, Entity.OPERATION),
@@ -55,7 +65,8 @@ _LISTS: Mapping[str, Sequence[Entity]] = {
     "usage": (Entity.NODE, Entity.LAUNCH, Entity.INSTALLATION),
 }
 """Verbs that a replica alone on its store answers from memory, and whose events change the answers. Duties
-ask these every few seconds, and mostly nothing happened meanwhile."""
+ask these every few seconds, and mostly nothing happened meanwhile. Lists of nodes aren't here: the events of
+nodes bring them up to date."""
 MOVES_OPERATION = (NodeState.FAILED, NodeState.RELEASING, NodeState.TERMINATING)
 """A node that goes there before the commit moves the version of its operation, of which no event tells."""
 _DOUBTS = (Conflict, LeaseLost, StoreUnavailable)
@@ -103,6 +114,16 @@ class Kept(Generic[K, V]):
         while len(self._entries) >= self._most:
             del self._entries[next(iter(self._entries))]
         self._entries[key] = (value, self._clock.now() if now is None else now)
+
+    def amend(self, change: Callable[[K, V], V | None]) -> None:
+        """Bring each answer up to date; None drops it. Forget reads under way: they may be older."""
+        self._reads.clear()
+        for key, (value, since) in tuple(self._entries.items()):
+            amended = change(key, value)
+            if amended is None:
+                del self._entries[key]
+            elif amended is not value:
+                self._entries[key] = (amended, since)
 
     def forget(self, key: K) -> None:
         self._entries.pop(key, None)
@@ -185,6 +206,7 @@ class CachedStore:
         self._speakers: Kept[str, NodeId | None] = Kept(clock, most=SPEAKERS_MOST if alone else 0)
         records = RECORDS_MOST if alone else 0
         self._nodes: Kept[NodeId, Node] = Kept(clock, most=records)
+        self._listed_nodes: Kept[_AskedNodes, Page[Node]] = Kept(clock, most=LISTS_MOST if alone else 0)
         self._operations: Kept[OperationId, Operation] = Kept(clock, most=records)
         self._views: Kept[OperationId, OperationView] = Kept(clock, most=VIEWS_MOST if alone else 0)
         self._seen: dict[NodeId, float] = {}
@@ -280,6 +302,12 @@ class CachedStore:
     async def node(self, node_id: NodeId) -> Node:
         return await self._nodes.read(node_id, lambda: self._inner.node(node_id))
 
+    async def nodes(
+        self, *, states: Sequence[NodeState], template: str | None, after: Cursor | None, limit: int
+    ) -> Page[Node]:
+        asked = _AskedNodes(tuple(states), template, after, limit)
+        return await self._listed_nodes.read(asked, lambda: self._inner.nodes(**asked._asdict()))
+
     async def operation(self, operation_id: OperationId) -> Operation:
         return await self._operations.read(operation_id, lambda: self._inner.operation(operation_id))
 
@@ -307,9 +335,9 @@ class CachedStore:
             self._seen.clear()
             self._views.clear()
         seen = self._seen
-        for node_id, at, *_ in beats:
-            if not at <= seen.get(node_id, 0.0) <= at + CLOCK_ERROR:
-                seen[node_id] = at
+        for beat in beats:
+            if not beat.seen_at <= seen.get(beat.node_id, 0.0) <= beat.seen_at + CLOCK_ERROR:
+                seen[beat.node_id] = beat.seen_at
 
     async def last_seen(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:
         known = [self._nodes.get(node_id) for node_id in node_ids]
@@ -345,10 +373,12 @@ class CachedStore:
     def _node_changed(self, written: Written) -> None:
         node = written.record
         if not isinstance(node, Node):
+            self._listed_nodes.clear()
             self._nodes.forget(NodeId(written.draft.entity_id))
             self._forget_operations(written.operation_ids)
             return
         self._nodes.put(node.id, node)
+        self._listed_nodes.amend(lambda asked, page: asked.amended(page, node))
         for operation_id in written.operation_ids:
             known = self._operations.get(operation_id)
             if node.state in MOVES_OPERATION and (known is None or not known.committed):
@@ -392,6 +422,7 @@ class CachedStore:
 
     def _forget_records(self) -> None:
         self._nodes.clear()
+        self._listed_nodes.clear()
         self._operations.clear()
         self._views.clear()
         self._speakers.clear()
@@ -412,6 +443,31 @@ def _listed(lists: Kept[Hashable, Any], call: Callable[..., Awaitable[Any]]) -> 
 _CHANGED: Mapping[Entity, Sequence[str]] = {
     entity: [verb for verb, entities in _LISTS.items() if entity in entities] for entity in Entity
 }
+
+
+class _AskedNodes(NamedTuple):
+    """What a list of nodes was asked for."""
+
+    states: tuple[NodeState, ...]
+    template: str | None
+    after: Cursor | None
+    limit: int
+
+    def amended(self, page: Page[Node], node: Node) -> Page[Node] | None:
+        """Return the list with a node as it is now. None: the list has several pages."""
+        items = page.items
+        place = bisect_left(items, node.id, key=_ID)
+        there = place < len(items) and items[place].id == node.id
+        wanted = node.state in self.states and self.template in (None, node.template)
+        if not there and not wanted:
+            return page
+        items = (*items[:place], *((node,) if wanted else ()), *items[place + there :])
+        if self.after is not None or page.next is not None or len(items) > self.limit:
+            return None
+        return Page(items=items, next=None)
+
+
+_ID = attrgetter("id")
 
 
 def _with_node(view: OperationView, node: Node) -> OperationView:
