@@ -44,13 +44,33 @@ async def test_a_full_pool_asks_for_nothing_but_its_idle_nodes(harness: Harness)
     watched.armed = True
     ports = replace(harness.ports, store=watched_store(harness.store, watched))
 
-    await PoolKeeper(ports, harness.settings, replica.plane.desk).reconcile()
-    assert watched.calls == ["templates", "nodes", "offer"]
+    keeper = PoolKeeper(ports, harness.settings, replica.plane.desk)
+    for _ in range(2):
+        await keeper.reconcile()
+        assert watched.calls == ["templates", "nodes", "offer"]
+        watched.calls.clear()
+
+    await harness.template(min_idle=3)
+    await keeper.reconcile()
+    assert {"pool", "usage", "count_nodes"} <= set(watched.calls)
+
+
+@with_harness
+async def test_a_full_pool_that_loses_a_node_is_looked_at_anew(harness: Harness) -> None:
+    await harness.template(min_idle=2, max_nodes=9)
+    replica = await harness.replica()
+    await harness.count(2, NodeState.IDLE, within=30.0)
+    await harness.pass_time(30.0)
+    replica.life.kill()
+    keeper = PoolKeeper(harness.ports, harness.settings, replica.plane.desk)
+    await keeper.reconcile()
+    before = len(await harness.of_kind(Kind.REFILL))
 
     (node, _) = await idle(harness)
     await harness.store.apply(nodes.condemn(node, now=harness.now, reason=Reason.OPERATOR))
-    await PoolKeeper(ports, harness.settings, replica.plane.desk).reconcile()
-    assert {"pool", "usage", "count_nodes"} <= set(watched.calls)
+    await keeper.reconcile()
+
+    assert len(await harness.of_kind(Kind.REFILL)) == before + 1
 
 
 @with_harness

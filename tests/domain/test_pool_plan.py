@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from muster.domain.matching import Demand, suits
 from muster.domain.node import Node
-from muster.domain.pool_plan import RENEWED_BEFORE, PoolPlan, evictable, plan
+from muster.domain.pool_plan import RENEWED_BEFORE, PoolPlan, evictable, plan, settled_until
 from muster.domain.template import Reuse, UsageClass
 from tests.domain.builders import NOW, REVISION, SMALLEST, idle, modest, template
 
@@ -129,6 +130,18 @@ def test_a_node_without_a_deadline_needs_no_renewal() -> None:
     assert planned([new(1, deadline_at=None)], min_idle=1).renew == ()
 
 
+def test_a_settled_pool_needs_something_again_when_its_first_node_is_renewed() -> None:
+    spec = template(min_idle=2, idle_timeout=4 * RENEWED_BEFORE)
+    later, sooner, surplus = (
+        new(n, deadline_at=NOW + left) for n, left in ((1, 900.0), (2, 500.0), (3, 10.0))
+    )
+    assert settled_until(spec, [later, sooner, surplus]) == NOW + 500.0 - RENEWED_BEFORE
+    assert settled_until(spec, [new(1, deadline_at=None), later]) == NOW + 900.0 - RENEWED_BEFORE
+    assert settled_until(template(min_idle=0), [later]) == inf
+    assert settled_until(spec, [later]) == 0.0, "one is missing"
+    assert settled_until(spec, [later, sooner, old(4)]) == 0.0, "an old one is to go"
+
+
 kinds = st.builds(
     lambda n, revision, size, left: idle(n, revision=revision, resource_class=size, deadline_at=NOW + left),
     st.integers(0, 999),
@@ -161,6 +174,17 @@ def test_a_plan_never_overfills_or_empties_the_pool(
     assert left >= min(min_idle, len(current) + len(aged)) or forced
     if len(current) >= min_idle:
         assert set(made.retire) == set(aged)
+
+
+@modest
+@given(st.lists(kinds, max_size=8, unique_by=lambda node: node.id), st.integers(0, 5), st.floats(0, 500))
+def test_before_it_is_settled_until_a_pool_needs_nothing_and_from_then_on_it_may(
+    pool: list[Node], min_idle: int, later: float
+) -> None:
+    spec = template(min_idle=min_idle, idle_timeout=IDLE_TIMEOUT)
+    now = NOW + later
+    made = plan(spec, pool, room=10, leaving=0, refilling=False, now=now)
+    assert (made == NOTHING) == (now < settled_until(spec, pool))
 
 
 # --- eviction -------------------------------------------------------------------------------------

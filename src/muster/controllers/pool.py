@@ -6,6 +6,7 @@ guarded by the pool row's version. Also offers idle nodes to claims again where 
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from muster.domain import node as nodes
 from muster.domain import pool_plan
@@ -20,7 +21,7 @@ from muster.domain.template import Template
 from muster.operations.capacity import Capacity
 from muster.operations.desk import OperationDesk
 from muster.ports.bundle import Ports
-from muster.ports.paging import every_node
+from muster.ports.paging import node_pages
 from muster.ports.store import Pool, if_found
 
 RENEWED_AT_ONCE = 100
@@ -29,12 +30,23 @@ AFTER_FAILURE = 60.0
 """Seconds to wait after a refill that failed: a provider without capacity isn't asked every tick."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settled:
+    """A pool as it was at a look, and the time before which the same pool needs nothing."""
+
+    template: Template
+    idle: Sequence[Node]
+    until: float
+
+
 class PoolKeeper:
     def __init__(self, ports: Ports, settings: Settings, desk: OperationDesk) -> None:
         self._ports = ports
         self._store = ports.store
         self._desk = desk
         self._capacity = Capacity(ports)
+        self._settled: dict[str, _Settled] = {}
+        """By template: pools that the last look found full."""
 
     async def reconcile(self) -> None:
         offered: list[Node] = []
@@ -47,6 +59,8 @@ class PoolKeeper:
         """Keep one template's pool, and return its idle nodes as they were."""
         now = self._ports.clock.now()
         idle = await self._idle(template, now)
+        if now < self._settled_until(template, idle):
+            return idle
         pool: Pool | None = None
         # Mostly the pool is full. What only a refill depends on isn't asked for then.
         plan = pool_plan.plan_full(template, idle, now=now)
@@ -63,11 +77,11 @@ class PoolKeeper:
             )
             if self._resting(refill, now) or await self._ports.access.paused(template.name):
                 pool = None
-        until = now + template.spec.idle_timeout
+        kept_until = now + template.spec.idle_timeout
         for start in range(0, len(plan.renew), RENEWED_AT_ONCE):
             await self._try_together(
                 [
-                    nodes.renew(node, now=now, deadline_at=until)
+                    nodes.renew(node, now=now, deadline_at=kept_until)
                     for node in plan.renew[start : start + RENEWED_AT_ONCE]
                 ]
             )
@@ -79,14 +93,23 @@ class PoolKeeper:
 
     async def _idle(self, template: Template, now: float) -> Sequence[Node]:
         """Return the template's idle nodes that count. Condemn draining ones on the way."""
-        counted: list[Node] = []
-        async for node in every_node(self._store, states=(NodeState.IDLE,), template=template.name):
-            if node.drain:
+        counted: tuple[Node, ...] = ()
+        async for page in node_pages(self._store, states=(NodeState.IDLE,), template=template.name):
+            draining = [node for node in page.items if node.drain]
+            for node in draining:
                 reason = node.reason or Reason.OPERATOR
                 await self._try(nodes.condemn(node, now=now, reason=reason, detail="draining"))
-            else:
-                counted.append(node)
+            # An unchanged page stays the same object, which is quickly compared.
+            staying = tuple(node for node in page.items if not node.drain) if draining else page.items
+            counted = counted + staying if counted else staying
         return counted
+
+    def _settled_until(self, template: Template, idle: Sequence[Node]) -> float:
+        settled = self._settled.get(template.name)
+        if settled is None or settled.template != template or settled.idle != idle:
+            until = pool_plan.settled_until(template, idle)
+            settled = self._settled[template.name] = _Settled(template=template, idle=idle, until=until)
+        return settled.until
 
     def _resting(self, refill: Operation | None, now: float) -> bool:
         if refill is None or refill.status is not Status.FAILED:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from muster.domain.matching import Demand, reuse_allows, suits
 from muster.domain.node import Node
@@ -55,15 +56,24 @@ def plan_full(template: Template, idle: Sequence[Node], *, now: float) -> PoolPl
     return PoolPlan(refill=0, renew=_renew(current, template.spec, now), retire=old)
 
 
+def settled_until(template: Template, idle: Sequence[Node]) -> float:
+    """Return the time before which the plan of these nodes is empty; 0.0 if it may not be empty now."""
+    current, old = _by_revision(template, idle)
+    spec = template.spec
+    if old or len(current) < spec.min_idle:
+        return 0.0
+    return min((_renewed_from(node, spec) for node in current[: spec.min_idle]), default=inf)
+
+
 def _by_revision(template: Template, idle: Sequence[Node]) -> tuple[list[Node], tuple[Node, ...]]:
     """Return the nodes that count for the minimum, and those of old revisions."""
-    spec = template.spec
-    current = [node for node in idle if node.revision >= template.revision and _free_for_all(node, spec)]
-    return current, tuple(node for node in idle if node.revision < template.revision)
+    spec, revision = template.spec, template.revision
+    current = [node for node in idle if node.revision >= revision and _free_for_all(node, spec)]
+    return current, tuple([node for node in idle if node.revision < revision])
 
 
 def _renew(current: Sequence[Node], spec: TemplateSpec, now: float) -> tuple[Node, ...]:
-    return tuple(node for node in current[: spec.min_idle] if _needs_renewal(node, spec, now))
+    return tuple(node for node in current[: spec.min_idle] if now >= _renewed_from(node, spec))
 
 
 def _free_for_all(node: Node, spec: TemplateSpec) -> bool:
@@ -78,11 +88,10 @@ def _free_for_all(node: Node, spec: TemplateSpec) -> bool:
     )
 
 
-def _needs_renewal(node: Node, spec: TemplateSpec, now: float) -> bool:
+def _renewed_from(node: Node, spec: TemplateSpec) -> float:
     if node.deadline_at is None:
-        return False
-    early = min(spec.idle_timeout / 2, max(RENEWED_BEFORE, spec.idle_timeout / 4))
-    return node.deadline_at - now <= early
+        return inf
+    return node.deadline_at - min(spec.idle_timeout / 2, max(RENEWED_BEFORE, spec.idle_timeout / 4))
 
 
 def evictable(
