@@ -174,9 +174,22 @@ def test_a_change_that_wakes_no_node_leaves_it_with_the_same_to_do(state: NodeSt
     up = builders.node(state, booted_at=1.0)
     bound = lifecycle.attached(up, now=3.0, deadline_at=500.0)
     running = lifecycle.hand_over(bound.after, now=4.0, deadline_at=900.0)
-    assert {bound.name, running.name} == set(NOTHING_NEW), "each of them is looked at here"
-    todo = [desired(node, dead_man=60.0) for node in (up, bound.after, running.after)]
-    assert [replace(each, version=0) for each in todo] == [replace(todo[0], version=0)] * 3
+    idle = builders.node(NodeState.IDLE, deadline_at=100.0)
+    kept = lifecycle.renew(idle, now=5.0, deadline_at=500.0)
+    assert {bound.name, running.name, kept.told_as} == set(NOTHING_NEW), "each of them is looked at here"
+    for *before, after in ([up, bound.after, running.after], [idle, kept.after]):
+        for node in before:
+            said = desired(node, dead_man=60.0)
+            assert replace(said, version=after.version) == desired(after, dead_man=60.0)
+
+
+async def test_a_renewed_node_is_not_woken(store: SqlStore, heard: Heard) -> None:
+    (node,) = await Records(store).idle(1)
+    heard.since()
+    extended = await store.apply(lifecycle.renew(node, now=3.0, deadline_at=2e6))
+    assert heard.since() == [EVENTS]
+    await store.apply(lifecycle.extend(extended, now=4.0, deadline_at=3e6, source="operator"))
+    assert node_topic(node.id) in heard.since(), "only what is routine is left to the next word"
 
 
 async def test_a_refused_write_and_a_beat_wake_no_listener(store: SqlStore, heard: Heard) -> None:

@@ -10,6 +10,7 @@ from muster.domain.events import Draft, Entity
 from muster.domain.ids import OperationId
 from muster.domain.launch import OPEN
 from muster.domain.lifecycle import Fact, NodeState, Verb
+from muster.domain.node import RENEWED
 from muster.domain.operation import ENDED, Operation, Status
 from muster.ports.commits import AfterCommit, Written
 from muster.ports.wakeups import (
@@ -30,8 +31,9 @@ from muster.ports.wakeups import (
 _ROOMY = (NodeState.IDLE.value, NodeState.TERMINATED.value)
 _OPEN = tuple(state.value for state in OPEN)
 _ENDED = tuple(status.value for status in ENDED)
-NOTHING_NEW = (Fact.ATTACHED.value, Verb.HAND_OVER.value)
-"""Changes after which a node is told what it was told before. It learns of the new version when it beats."""
+NOTHING_NEW = (Fact.ATTACHED.value, Verb.HAND_OVER.value, RENEWED)
+"""Changes after which a node is told what it was told before. It learns of the new version when it beats, and
+of a later dead man's time from the next line or answer that it gets anyway."""
 
 
 def announcer(wakeups: Wakeups) -> AfterCommit:
