@@ -6,7 +6,7 @@ timer. The wave also serves the dead man's switch.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -15,9 +15,9 @@ from muster.domain.errors import Gone, MusterError, NotFound
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
 from muster.enrolment.enroller import Admission
-from muster.enrolment.heartbeats import Heartbeats
 from muster.plane import ControlPlane
 from muster.ports.clock import Clock
+from muster.ports.store import Beat
 from muster_simulation.agent import Agent, Fate, Habits, Program, Stint
 from muster_simulation.cloud import Entry, SimulatedCloud
 from muster_simulation.invariants.truth import Presence, Truth
@@ -33,7 +33,8 @@ WRITTEN = 10.0
 Beats are flushed every second, by a store that may be slow or refuse a few times.
 """
 ASKED = 0.02
-"""The share of beats that go the whole way through the enrolment."""
+"""The share of beats that go the whole way through the enrolment: of each wave this share, and one at most
+on average."""
 HOUR = 3600.0
 BUSY = 0.5
 """The share of late boots that work all the time; the others stand still at their end."""
@@ -79,16 +80,26 @@ class NodeFaults:
 HEALTHY = NodeFaults()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Sent:
     """The beats of one wave on their way from one replica to the store."""
 
-    at: float
-    arrived_by: float
-    station: str
-    heartbeats: Heartbeats
-    beats: list[tuple[Truth, bool]]
-    """Whose, and whether it showed an advance."""
+    def __init__(self, *, at: float, station: Station) -> None:
+        self.at = at
+        self.station = station.life.name
+        self.shut = station.life.shut
+        self.heartbeats = station.plane.enrolment.heartbeats
+        self.arrived_by = self.heartbeats.arrived_by
+        self.beats: list[Beat] = []
+        self.truths: list[tuple[Truth, bool]] = []
+        """Whose, and whether it showed an advance."""
+
+    def arrive(self) -> None:
+        """Do what `Enrolment.beat` does for nodes that aren't terminated, without its look at the record.
+
+        Most of what a simulation does is beating.
+        """
+        self.heartbeats.gather(self.beats)
+        self.beats.clear()
 
 
 class Nodes:
@@ -105,7 +116,7 @@ class Nodes:
         counts: FaultCounts,
         trace: Trace,
         installation_id: str,
-        pick: Callable[[], Station | None],
+        stations: Callable[[], Sequence[Station]],
         presence: Presence,
         finished: Callable[["asyncio.Task[None]"], None],
         recognised: Callable[[str, NodeId], None],
@@ -130,7 +141,7 @@ class Nodes:
         self._counts = counts
         self._trace = trace
         self._installation_id = installation_id
-        self._pick = pick
+        self._stations = stations
         self._finished = finished
         self._recognised = recognised
 
@@ -181,8 +192,10 @@ class Nodes:
         self._confirm(now)
         lost = self._network.faults.lost_beat
         chance = self._random.random
-        sent: dict[Station, _Sent] = {}
-        for agent in tuple(self.agents.values()):
+        agents = tuple(self.agents.values())
+        asked = min(ASKED, 1.0 / len(agents)) if agents else 0.0
+        sent = [_Sent(at=now, station=station) for station in self._stations()]
+        for agent in agents:
             if agent.life.shut:
                 continue
             if agent.working:
@@ -194,42 +207,32 @@ class Nodes:
             node_id = agent.node_id
             if node_id is None or now < agent.partitioned_until or (lost and chance() < lost):
                 continue
-            station = self._pick()
-            if station is None or station.life.shut:
+            if not sent:
                 continue
-            if chance() < ASKED:
+            wave = sent[0] if len(sent) == 1 else self._random.choice(sent)
+            if wave.shut:
+                continue
+            if chance() < asked:
                 self._cloud.later(0.0, self._ask, agent)
                 continue
-            # What `Enrolment.beat` does for a node that isn't terminated, without its look at the record:
-            # most of what a simulation does is beating.
-            arrived = sent.get(station)
-            if arrived is None:
-                heartbeats = station.plane.enrolment.heartbeats
-                arrived = sent[station] = _Sent(
-                    at=now,
-                    arrived_by=heartbeats.arrived_by,
-                    station=station.life.name,
-                    heartbeats=heartbeats,
-                    beats=[],
-                )
             truth = agent.truth
             if truth.booted and agent.says is None:
-                arrived.heartbeats.beat(node_id, arrived_at=arrived.arrived_by)
+                wave.beats.append(Beat(node_id, wave.arrived_by))
             else:
                 activity = None if truth.booted else agent.activity
-                arrived.heartbeats.beat(
-                    node_id, activity=activity, said=agent.says, arrived_at=arrived.arrived_by
-                )
+                wave.beats.append(Beat(node_id, wave.arrived_by, activity, agent.says))
             truth.reached_at = now
-            arrived.beats.append((truth, agent.working))
-        self._sent += sent.values()
+            wave.truths.append((truth, agent.working))
+        for wave in sent:
+            wave.arrive()
+        self._sent += sent
 
     def _confirm(self, now: float) -> None:
         """Beats that came to a replica to which nothing happened since a while before are written by now."""
         while self._sent and now - self._sent[0].at >= WRITTEN:
             sent = self._sent.popleft()
             if self._presence.steady(sent.at - WRITTEN, sent.station, STORE):
-                for truth, advanced in sent.beats:
+                for truth, advanced in sent.truths:
                     truth.beat(sent.at, advanced=advanced)
 
     def _ask(self, agent: Agent) -> None:

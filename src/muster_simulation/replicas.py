@@ -83,7 +83,7 @@ class Replicas:
     ) -> None:
         self.faults = faults
         self._slots: list[Replica | None] = [None] * count
-        self._there: tuple[Replica, ...] = ()
+        self.there: tuple[Replica, ...] = ()
         """Those of the slots that live, in their order."""
         self._build = build
         self._store_faults = store_faults
@@ -104,7 +104,7 @@ class Replicas:
 
     def pick(self) -> Replica | None:
         """One that accepts connections: a paused one does too, and answers when it wakes."""
-        there = self._there
+        there = self.there
         if len(there) > 1:
             return self._random.choice(there)
         return there[0] if there else None
@@ -112,7 +112,7 @@ class Replicas:
     @property
     def healthy(self) -> bool:
         """Return whether a replica lives, runs, and can reach the store."""
-        running = any(not replica.life.shut for replica in self._there)
+        running = any(not replica.life.shut for replica in self.there)
         return running and not self._store_faults.down
 
     @property
@@ -138,7 +138,7 @@ class Replicas:
 
     def _fill(self, index: int, replica: Replica | None) -> None:
         self._slots[index] = replica
-        self._there = tuple(each for each in self._slots if each is not None)
+        self.there = tuple(each for each in self._slots if each is not None)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         error = None if task.cancelled() else task.exception()
@@ -174,7 +174,7 @@ class Replicas:
 
     def strike(self, owner: str, *, kills: bool) -> None:
         """Crash or pause the replica of this name, now."""
-        for replica in self._there:
+        for replica in self.there:
             if replica.life.name == owner:
                 (self.crash if kills else self.pause)(replica)
 
@@ -230,7 +230,7 @@ class Replicas:
             seconds = self._random.uniform(*self.faults.absence)
             self._counts.add("control plane away")
             self._away_until = self._clock.now() + seconds
-            for replica in self._there:
+            for replica in self.there:
                 self.crash(replica)
             await asyncio.sleep(seconds)
 

@@ -136,7 +136,7 @@ class World:
             counts=self.counts,
             trace=self.trace,
             installation_id=self._installation_id,
-            pick=self._replicas.pick,
+            stations=lambda: self._replicas.there,
             presence=self._replicas.presence,
             finished=self._finished,
             recognised=self._recognised,

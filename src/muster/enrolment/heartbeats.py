@@ -8,7 +8,7 @@ pause also stops the pulse, so a heartbeat never gets younger by waiting.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from muster.domain.checks import RUN_MAX
 from muster.domain.deadlines import CLOCK_ERROR
@@ -25,6 +25,17 @@ REPORTED_MOST = 50_000
 KEPT_MOST = CLOCK_ERROR / 2
 """Seconds after which a beat is dropped that could not be written. The store would take a much older one for
 the first after a clock was set back."""
+
+
+def _newer(before: Beat, beat: Beat) -> Beat:
+    """Return the later of two beats. What was said a moment ago, and isn't written yet, still stands."""
+    if before.seen_at > beat.seen_at:
+        return before
+    activity = max((each for each in (before.activity, beat.activity) if each is not None), default=None)
+    said, reason = beat.said, beat.reason
+    if said is None or (said is Health.STARTING and before.said is not None):
+        said, reason = before.said, before.reason
+    return Beat(beat.node_id, beat.seen_at, activity, said, reason)
 
 
 class Heartbeats:
@@ -57,15 +68,14 @@ class Heartbeats:
         if reason:
             reason = in_short(reason, longest=RUN_MAX)
         at = self.arrived_by if arrived_at is None else arrived_at
-        before = self._pending.get(node_id)
-        if before is not None:
-            if before.seen_at > at:
-                return
-            # What was said a moment ago, and isn't written yet, still stands.
-            activity = max((each for each in (before.activity, activity) if each is not None), default=None)
-            if said is None or (said is Health.STARTING and before.said is not None):
-                said, reason = before.said, before.reason
-        self._pending[node_id] = Beat(node_id, at, activity, said, reason)
+        self.gather((Beat(node_id, at, activity, said, reason),))
+
+    def gather(self, beats: Iterable[Beat]) -> None:
+        """Note heartbeats."""
+        pending = self._pending
+        for beat in beats:
+            before = pending.get(beat.node_id)
+            pending[beat.node_id] = beat if before is None else _newer(before, beat)
 
     async def run(self) -> None:
         """Tell the time by pulses, and write after each what came before it."""

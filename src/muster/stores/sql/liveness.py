@@ -228,12 +228,11 @@ def _record_plain(tx: Tx, beats: Sequence[Beat]) -> None:
 def _record_alone(tx: Tx, beats: Sequence[Beat]) -> None:
     """Record beats on SQLite, which binds one list faster than many values. Beats of a flush share few
     times."""
-    together: dict[float, list[NodeId]] = {}
-    for node_id, at, *_ in beats:
-        together.setdefault(at, []).append(node_id)
-    for at, node_ids in together.items():
-        once = list(dict.fromkeys(node_ids))
-        params: dict[str, Value] = {"at": at, "ids": to_json(once)}
+    together: dict[float, dict[NodeId, None]] = {}
+    for beat in beats:
+        together.setdefault(beat.seen_at, {})[beat.node_id] = None
+    for at, once in together.items():
+        params: dict[str, Value] = {"at": at, "ids": to_json(list(once))}
         # Nearly all have a row, and an update costs less than an insert that finds one.
         if tx.change(_BEAT_AGAIN_ALONE, params) < len(once):
             tx.change(_BEATS_ALONE, params)
