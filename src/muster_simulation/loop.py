@@ -88,17 +88,24 @@ class VirtualTask(asyncio.Task[_T]):
 
 
 class _Callback(asyncio.Handle):
-    """A Handle without the debugging it would otherwise pay for on each call."""
+    """A Handle without the debugging it would otherwise pay for on each call. It is made more often than all
+    else here, so it sets only what the loop reads."""
 
     __slots__ = ()
 
-    def __init__(self, callback: Any, args: Any, loop: Any, context: contextvars.Context | None) -> None:
+    def __init__(self, callback: Any, args: Any, context: contextvars.Context | None) -> None:
         self._callback = callback
         self._args = args
-        self._loop = loop
         self._context = contextvars.copy_context() if context is None else context
         self._cancelled = False
-        self._repr = self._source_traceback = None
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = None
+        self._args = ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._callback}{' cancelled' if self._cancelled else ''}>"
 
 
 class _Timer(asyncio.TimerHandle):
@@ -116,14 +123,17 @@ class _Timer(asyncio.TimerHandle):
         self._loop = loop
         self._context = contextvars.copy_context() if context is None else context
         self._cancelled = False
-        self._repr = self._source_traceback = None
 
     def cancel(self) -> None:
         if not self._cancelled:
             self._cancelled = True
             self._callback = None
             self._args = ()
-            self._loop.timer_cancelled(self._scheduled)
+            if self._scheduled:
+                self._loop.timer_cancelled()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {self._when} {self._callback}>"
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -164,7 +174,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Handle:
         if self._closed:
             raise RuntimeError("Event loop is closed")
-        handle = _Callback(callback, args, self, context)
+        handle = _Callback(callback, args, context)
         self._ready.append(handle)
         return handle
 
@@ -187,8 +197,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> asyncio.TimerHandle:
         if self._closed:
             raise RuntimeError("Event loop is closed")
+        self._order += 1
         timer = _Timer(when, callback, args, self, context)
-        heapq.heappush(self._timers, (when, self.next_order(), timer))
+        heapq.heappush(self._timers, (when, self._order, timer))
         return timer
 
     def call_later(
@@ -218,9 +229,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._sweep_at = max(_FEW, 2 * len(self._tasks))
         self._tasks.append(task)
 
-    def timer_cancelled(self, scheduled: bool) -> None:
-        """Count a cancelled timer, and sweep when the cancelled are most of the heap."""
-        self._cancelled_timers += scheduled
+    def timer_cancelled(self) -> None:
+        """Count a cancelled timer that is set, and sweep when the cancelled are most of the heap."""
+        self._cancelled_timers += 1
         if self._cancelled_timers > _FEW and self._cancelled_timers * 2 > len(self._timers):
             # In place: a turn that is under way holds on to this list.
             self._timers[:] = [entry for entry in self._timers if not entry[2]._cancelled]
