@@ -1,9 +1,9 @@
 """Answer from memory what can't have changed in the store.
 
 This module owns how old an answer may be. A replica that is `alone` on its store sees every commit and drops
-what a commit changed, and the lists that it may have changed. Where replicas share a store, only settings
-and API tokens are kept. A replica that changes any of it wakes the others (ACCESS), and they forget it. If
-that wake-up is lost, they forget it after SETTLED seconds.
+what a commit changed, and the lists that it may have changed; lists of nodes take the change in. Where
+replicas share a store, only settings and API tokens are kept. A replica that changes any of it wakes the
+others (ACCESS), and they forget it. If that wake-up is lost, they forget it after SETTLED seconds.
 
 No answer from memory decides: the store guards every write. A write that a guard refused (Conflict,
 LeaseLost), or whose end is unknown (StoreUnavailable), drops all records, so that the next read is new.
