@@ -173,7 +173,7 @@ async def test_a_list_of_nodes_follows_their_commits_without_a_read(world: World
     replica = world.replica(alone=True)
     records = Records(replica.store)
     first, second, third = await records.idle(3)
-    asked = [
+    asked: list[dict[str, Any]] = [
         {"states": states, "template": name, "after": None, "limit": limit}
         for states in ((NodeState.IDLE,), (NodeState.TERMINATING, NodeState.IDLE))
         for name in (None, "web", "another")
@@ -203,7 +203,7 @@ async def test_a_list_of_nodes_follows_their_commits_without_a_read(world: World
 async def test_a_list_of_nodes_that_outgrows_its_page_is_read_anew(world: World, limit: int) -> None:
     replica = world.replica(alone=True)
     records = Records(replica.store)
-    asked = {"states": (NodeState.IDLE,), "template": None, "after": None, "limit": limit}
+    asked: dict[str, Any] = {"states": (NodeState.IDLE,), "template": None, "after": None, "limit": limit}
     await records.idle(3)
     await replica.store.nodes(**asked)
     assert replica.calls[-1] == "nodes"
