@@ -32,8 +32,8 @@ _ROOMY = (NodeState.IDLE.value, NodeState.TERMINATED.value)
 _OPEN = tuple(state.value for state in OPEN)
 _ENDED = tuple(status.value for status in ENDED)
 NOTHING_NEW = (Fact.ATTACHED.value, Verb.HAND_OVER.value, RENEWED)
-"""Changes after which a node is told what it was told before. It learns of the new version when it beats, and
-of a later dead man's time from the next line or answer that it gets anyway."""
+"""Changes after which a node is told what it was told before. It learns of the new version when it beats. The
+next line or answer tells it of a later dead man's time."""
 
 
 def announcer(wakeups: Wakeups) -> AfterCommit:

@@ -1,7 +1,7 @@
 """Answer from memory what can't have changed in the store.
 
 This module owns how old an answer may be. A replica that is `alone` on its store sees every commit and drops
-what a commit changed, and the lists that it may have changed; lists of nodes take the change in. Where
+what a commit changed, and the lists that it may have changed. Commits bring lists of nodes up to date. Where
 replicas share a store, only settings and API tokens are kept. A replica that changes any of it wakes the
 others (ACCESS), and they forget it. If that wake-up is lost, they forget it after SETTLED seconds.
 
