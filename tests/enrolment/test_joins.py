@@ -172,6 +172,20 @@ async def test_joining_again_with_the_same_key_is_the_same_join(harness: Harness
 
 
 @with_harness
+async def test_a_join_that_comes_again_is_no_sign_of_life(harness: Harness) -> None:
+    """A proxy may send a copy of the request when the machine is gone."""
+    node, box = await a_booting_machine(harness)
+    await harness.enrolment.join(box.id, key="key-1", boot_id="boot-1")
+    seen = await harness.store.last_seen([node.id])
+    assert seen == {node.id: harness.now}
+    await harness.pass_time(30.0)
+
+    await harness.enrolment.join(box.id, key="key-1", boot_id="boot-1")
+
+    assert await harness.store.last_seen([node.id]) == seen
+
+
+@with_harness
 async def test_joining_with_another_key_is_refused_and_condemns_the_node(harness: Harness) -> None:
     node, box = await a_booting_machine(harness)
     first = await harness.enrolment.join(box.id, key="key-1", boot_id="boot-1")

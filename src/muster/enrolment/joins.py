@@ -39,12 +39,13 @@ class JoinHandler:
         """
         checks.text("key", key)
         checks.text("boot_id", boot_id)
+        arrived_at = self._heartbeats.arrived_by
         identity = await self._ports.verifier.verify(proof)
         await self._check_installation(identity.machine_id, identity.installation_id)
         node = await self._record(identity)
         if node.state in ENDING:
             raise Gone(f"node {node.id} is {node.state}: {node.reason or 'its time is over'}")
-        return await self._admit(node, key, boot_id)
+        return await self._admit(node, key, boot_id, arrived_at)
 
     async def _check_installation(self, machine_id: str, named: str | None) -> None:
         installation = await self._store.installation()
@@ -87,7 +88,7 @@ class JoinHandler:
         await self._check_installation(identity.machine_id, machine.installation_id)
         return machine.token
 
-    async def _admit(self, node: Node, key: str, boot_id: str) -> tuple[NodeId, str]:
+    async def _admit(self, node: Node, key: str, boot_id: str, arrived_at: float) -> tuple[NodeId, str]:
         now = self._ports.clock.now()
         known = await self._store.admitted_key(node.id)
         key_hash = hashed(key)
@@ -100,9 +101,11 @@ class JoinHandler:
             await self._store.admit(change, node.id, key_hash=key_hash, token_hash=hashed(token))
         except Conflict as error:
             raise NotYet(f"node {node.id} is changing; join again", JOIN_RETRY) from error
-        # At once, not with the next flush: a node that boots in no time can then be claimed in no time.
-        self._heartbeats.beat(node.id)
-        await self._heartbeats.flush()
+        if change is not None:
+            # At once, not with the next flush: a node that boots in no time can then be claimed in no time.
+            # A join that comes again is no sign of life: a proxy may send a copy when the machine is gone.
+            self._heartbeats.beat(node.id, arrived_at=arrived_at)
+            await self._heartbeats.flush()
         return node.id, token
 
     async def condemn(self, node_id: NodeId, reason: Reason, detail: str) -> None:
