@@ -9,7 +9,7 @@ from muster.config import ConfigError, load
 from muster.domain.access import Role
 from muster.domain.errors import InvalidRequest
 from muster.integrations.oidc.parts import client_secret
-from muster.integrations.oidc.roles import claims_of, name_of, role_of
+from muster.integrations.oidc.roles import CHOSEN_MOST, claims_of, name_of, role_of
 from muster.integrations.oidc.tables import OidcConfig
 
 WHOLE = '[oidc]\nissuer = "https://id.example.com"\nclient_id = "muster"\n'
@@ -115,11 +115,13 @@ def test_groups_may_be_inside_of_objects() -> None:
     ("said", "name"),
     [
         ({"email": "ada@example.com", "email_verified": True, "name": "Ada"}, "ada@example.com"),
-        ({"email": "root@example.com", "preferred_username": "eve"}, "eve"),
+        ({"email": "root@example.com", "preferred_username": "eve"}, "eve (u-1)"),
+        ({"preferred_username": "ada@example.com", "name": "Ada"}, "ada@example.com (u-1)"),
+        ({"name": "A" * (CHOSEN_MOST + 1)}, "A" * CHOSEN_MOST + " (u-1)"),
         ({"name": "Ada\nadmin (tok-1)"}, "u-1"),
         ({"name": "  "}, "u-1"),
     ],
 )
-def test_people_are_named_by_what_the_provider_vouches_for(said: dict[str, Any], name: str) -> None:
+def test_people_are_named_by_what_they_can_not_choose(said: dict[str, Any], name: str) -> None:
     told = {"sub": "u-1", **said}
     assert name_of(told, claims_of(told, groups_claim="groups")) == name

@@ -13,7 +13,8 @@ GRANTED = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)
 """From most rights to least. Apps enrol with tokens; no person has that role."""
 EVERYONE = "*"
 GROUPS_MOST = 1000
-_NAMES = ("preferred_username", "name", "sub")
+CHOSEN_MOST = 20
+"""Characters of a name that a person may choose: the subject behind it must fit into a session's name."""
 
 
 def claims_of(said: Mapping[str, Any], *, groups_claim: str) -> Claims:
@@ -24,9 +25,16 @@ def claims_of(said: Mapping[str, Any], *, groups_claim: str) -> Claims:
 
 
 def name_of(said: Mapping[str, Any], claims: Claims) -> str:
-    """Return how Muster names the person: by the verified address, else as the provider does."""
-    named = [_plain(said.get("email")) if claims.email else "", *(_plain(said.get(each)) for each in _NAMES)]
-    return next(filter(None, named), "a person without a name")
+    """Return how Muster names the person: by the verified address, else by the provider's subject.
+
+    At many providers, people choose the other names themselves. So the subject follows such a name: without
+    it, the audit could not tell two people apart.
+    """
+    if claims.email:
+        return _plain(said.get("email"))
+    subject = _plain(said.get("sub")) or "a person without a name"
+    chosen = _plain(said.get("preferred_username")) or _plain(said.get("name"))
+    return f"{chosen[:CHOSEN_MOST]} ({subject})" if chosen else subject
 
 
 def role_of(rules: Mapping[str, Sequence[str]], person: Claims) -> Role | None:
