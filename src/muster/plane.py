@@ -87,7 +87,10 @@ class ControlPlane:
         self.enrolment = Enrolment(ports, settings, watch_tracker.look)
         self.duties: tuple[Duty, ...] = (
             Duty(
-                name="status", every=10.0, work=StatusKeeper(ports, settings, watch_tracker), woken_by=HEALTH
+                name="status",
+                every=min(10.0, settings.limits.stale_after / 2),  # or each of its ticks would end a gap
+                work=StatusKeeper(ports, settings, watch_tracker),
+                woken_by=HEALTH,
             ),
             Duty(name="hand_overs", every=10.0, work=HandOvers(ports, settings), woken_by=HEALTH),
             Duty(name="pace", every=30.0, work=PaceKeeper(ports, settings, watch_tracker)),

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from muster.client import calls
 from muster.domain.access import Role
+from muster.wire.overview import HeldNode
 from tests.browser.conftest import Open
 from tests.browser.test_looks import RUN, WIDER
 from tests.browser.test_widths import OUTSIDE
@@ -69,9 +70,13 @@ def kept(site: Site) -> Iterator[list[str]]:
     """A node whose boot failed, and one whose command failed."""
     site.provision(1, run="kept-boot", template="broken", hold_on_failure=1800.0)
     site.ended(site.run("false", run="kept-run", template="quick", hold_on_failure=1800.0))
-    held = site.ask(calls.overview()).held.items
-    assert sorted(each.state for each in held) == ["failed", "running"]
-    yield [each.node_id for each in sorted(held, key=lambda each: each.state)]
+
+    def both() -> list[HeldNode] | None:
+        held = sorted(site.ask(calls.overview()).held.items, key=lambda each: each.state)
+        return held if [each.state for each in held] == ["failed", "running"] else None
+
+    held = until(both, "both nodes to be kept, and no other")
+    yield [each.node_id for each in held]
     for each in held:
         site.client.send(calls.terminate(each.node_id))
 

@@ -80,22 +80,43 @@ async def test_one_event_per_change_however_long_it_lasts(harness: Harness) -> N
     assert (await harness.node(node.id)).version == version
 
 
+def beating(harness: Harness, beat_seconds: float) -> float:
+    """Let nodes beat this often. Return after which silence a node is offline."""
+    limits = replace(harness.settings.limits, beat_seconds=beat_seconds, stale_after=4 * beat_seconds)
+    harness.settings = replace(harness.settings, limits=limits)
+    return limits.stale_after
+
+
 @pytest.mark.parametrize("beat_seconds", [1.0, 2.0, 5.0])
 @with_harness
 async def test_a_silent_node_is_noticed_however_quickly_nodes_beat(
     harness: Harness, beat_seconds: float
 ) -> None:
-    """A duty looks less often than such a silence lasts: that is no gap in the watch."""
-    limits = replace(harness.settings.limits, beat_seconds=beat_seconds, stale_after=4 * beat_seconds)
-    settings = replace(harness.settings, limits=limits)
+    stale_after = beating(harness, beat_seconds)
     await harness.template()
     harness.agents.script(SILENT)
     (node,) = await harness.warm(1)
-    keeper = StatusKeeper(harness.ports, settings, WatchTracker(harness.store, harness.clock, limits))
-    for _ in range(4):
-        await keeper.reconcile()
-        await harness.pass_time(TICK)
+    await harness.replica()
+    await harness.pass_time(2 * stale_after)
     assert (await vitals_of(harness, node.id)).health is Health.OFFLINE
+
+
+@pytest.mark.parametrize("beat_seconds", [1.0, 2.0, 5.0])
+@with_harness
+async def test_no_node_is_offline_for_a_time_in_which_no_replica_watched(
+    harness: Harness, beat_seconds: float
+) -> None:
+    stale_after = beating(harness, beat_seconds)
+    limits = harness.settings.limits
+    await harness.template()
+    harness.agents.script(SILENT)
+    (node,) = await harness.warm(1)
+    watch = WatchTracker(harness.store, harness.clock, limits)
+    keeper = StatusKeeper(harness.ports, harness.settings, watch)
+    await keeper.reconcile()
+    await harness.pass_time(stale_after + 1.0)
+    await keeper.reconcile()
+    assert (await vitals_of(harness, node.id)).health is not Health.OFFLINE
 
 
 @with_harness

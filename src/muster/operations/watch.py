@@ -22,8 +22,8 @@ from muster.ports.store import Store
 from muster.single_flight import SingleFlight
 
 TICK_EVERY = 5.0
-GAP_LEAST = 20.0
-"""Two turns of the duties, which tick. A shorter time between two ticks is no gap."""
+TICKS = 4
+"""So many ticks may fall into the shortest silence, at least. A longer time between two ticks is a gap."""
 
 
 class WatchTracker:
@@ -32,7 +32,8 @@ class WatchTracker:
         self._clock = clock
         self._limits = limits
         self._told = limits.beat_seconds
-        self._ticks: SingleFlight[str, Watch] = SingleFlight(clock, keep=TICK_EVERY, join=TICK_EVERY)
+        every = min(TICK_EVERY, limits.stale_after / TICKS)
+        self._ticks: SingleFlight[str, Watch] = SingleFlight(clock, keep=every, join=every)
 
     async def look(self) -> Watch:
         """Return the watch. All who ask at one moment share one read."""
@@ -56,8 +57,7 @@ class WatchTracker:
     def _tick(self, beat: float | None = None) -> Coroutine[Any, Any, Watch]:
         """Tick, dated by the time of the question, however late the tick begins."""
         now, limits = self._clock.now(), self._limits
-        gap = max(limits.stale_after, GAP_LEAST)
-        return self._store.watch(now=now, gap=gap, grace=limits.return_grace, beat=beat)
+        return self._store.watch(now=now, gap=limits.stale_after, grace=limits.return_grace, beat=beat)
 
     async def due(self, operation: Operation) -> float:
         """Return when the operation's deadline counts as passed. A limit that the caller named is hard."""
