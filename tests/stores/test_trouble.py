@@ -15,7 +15,7 @@ from muster.domain.errors import InvalidRequest, StoreUnavailable
 from muster.domain.operation import Kind, Status
 from muster.ports.store import Store
 from muster.stores.sql import SqlStore, open_sqlite
-from muster.stores.sql.disk_reserve import SIZE, Reserve
+from muster.stores.sql.disk_reserve import LOOK_EVERY, SIZE, Reserve
 from muster.stores.sql.engines import ThreadedEngine
 from tests.contracts.store_contract.bookkeeping import assert_books_balance, whole_feed
 from tests.domain.builders import RELEASE, operation
@@ -66,7 +66,8 @@ async def test_a_store_keeps_room_for_itself_and_fills_it_up_again(tmp_path: Pat
     assert min(_room(path)) > 7 * 2**20
     for number in range(20):
         await store.note("m-1", "grown", reason=None, detail="x" * 2**20, now=float(number))
-    await store.note("m-1", "small", reason=None, detail="", now=20.0)  # before it, the room is filled up
+    for number in range(LOOK_EVERY):
+        await store.note("m-1", "small", reason=None, detail="", now=20.0 + number)
     assert min(_room(path)) >= 4 * 2**20
     await store.close()
     again = open_sqlite(path, ids=CountingIds())

@@ -25,7 +25,7 @@ _AMPLE = 3 * SIZE
 """Less than this free, and the reserve isn't filled up: others need the room now."""
 
 
-_SELDOM = 8
+LOOK_EVERY = 8
 """One commit of so many looks: that takes a tenth of a commit's time, and half of it isn't gone so soon."""
 
 
@@ -63,7 +63,7 @@ class Reserve:
     def keep(self) -> None:
         """Fill it up, if it is half empty and the disk has room. Outside of a transaction. Never raises."""
         self._calls += 1
-        if self._calls % _SELDOM != 1:
+        if self._calls % LOOK_EVERY != 1:
             return
         with contextlib.suppress(OSError, sqlite3.Error):
             if self._calls == 1:  # a server may have been killed while it filled it up
