@@ -6,6 +6,7 @@ unknown fields of agents are ignored.
 """
 
 import json
+from functools import cached_property
 from itertools import islice
 from types import UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin
@@ -42,9 +43,8 @@ class InvalidInput(MusterError):
 
 class BodyReader(Generic[S]):
     def __init__(self, shape: type[S]) -> None:
-        strict_shape = strict(shape)
-        self._decoder = msgspec.json.Decoder(strict_shape)
-        self._info = inspect.type_info(strict_shape)
+        self._shape = strict(shape)
+        self._decoder = msgspec.json.Decoder(self._shape)
 
     def read(self, body: bytes) -> S:
         """Decode a body. Raises Malformed, Unreadable, InvalidInput, or InvalidRequest for fields that
@@ -67,6 +67,12 @@ class BodyReader(Generic[S]):
             return Unreadable("cannot read the body: send one JSON object, in UTF-8 and not too deep")
         found = list(islice(find_input_errors(self._info, value), TOLD_MOST))
         return InvalidInput(found or [InputError("", _UNCLEAR)])
+
+    @cached_property
+    def _info(self) -> inspect.Type:
+        """Describe the shape, when the first bad input comes: a server starts without it in half of the
+        time that its routes take."""
+        return inspect.type_info(self._shape)
 
 
 class QueryReader(Generic[Q]):
