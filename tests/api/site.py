@@ -34,6 +34,7 @@ from muster_simulation.arm import Arm, Paces, SimulatedClusters
 from muster_simulation.cloud import Entry, SimulatedCloud, SimulatedProvider, SimulatedVerifier
 from muster_simulation.cloud.provider import proof_of
 from tests.stores.files import open_store
+from tools.plain_http import NO_AUTHORITIES
 
 AGENT = "/api/v1/agent"
 PROMPT = Paces(create=0.3, pool=0.1, abort=0.1, delete=0.1, group_delete=0.1)
@@ -44,7 +45,9 @@ class HttpAgent:
     """Does what it is told, at once. Its commands say hello and end with 0, unless they are held."""
 
     def __init__(self, url: str, machine_id: str, hold: asyncio.Event) -> None:
-        self._http = httpx.AsyncClient(base_url=url + AGENT, timeout=40, trust_env=False)
+        self._http = httpx.AsyncClient(
+            base_url=url + AGENT, timeout=40, trust_env=False, verify=NO_AUTHORITIES
+        )
         self._machine_id = machine_id
         self._hold = hold
         self.node_id = ""
@@ -172,7 +175,9 @@ class Site:
         """Without the client's help. An empty secret: without a token."""
         shown = self.secrets[Role.ADMIN] if secret is None else secret
         headers = {"Authorization": f"Bearer {shown}"} if shown else {}
-        made = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=40, trust_env=False)
+        made = httpx.AsyncClient(
+            base_url=self.url, headers=headers, timeout=40, trust_env=False, verify=NO_AUTHORITIES
+        )
         self._clients.append(made)
         return made
 

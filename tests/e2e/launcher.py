@@ -46,6 +46,7 @@ from muster.domain.events import Draft, Entity
 from muster.domain.operation import Fence
 from muster.domain.settings import Settings
 from muster.integrations.github import set_listener
+from muster.integrations.github.api import trusted_certificates
 from muster.integrations.process import drop_root, provider, sandbox_entry
 from muster.integrations.process.provider import ProcessProvider
 from muster.plane import ControlPlane, Ports
@@ -254,9 +255,11 @@ def fork_server() -> None:
 
 
 def _prepare() -> None:
-    """Do what each server would else do again: import its parts, find the integrations, pack the agent."""
+    """Do what each server would else do again: import its parts, find the integrations, pack the agent,
+    read the certificates of this machine."""
     installed()
     agent.source()
+    trusted_certificates()
     for module in ("aks.provider", "github.parts", "process.parts"):
         importlib.import_module(f"muster.integrations.{module}")
     gc.freeze()

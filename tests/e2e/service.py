@@ -15,6 +15,7 @@ import httpx
 
 from tests.e2e.fork_server import ROOT
 from tests.e2e.site import free_port, until
+from tools.plain_http import NO_AUTHORITIES
 
 APP = Path(__file__).with_name("service_app.py")
 
@@ -97,17 +98,23 @@ class Service:
         def look() -> dict[str, Any] | None:
             assert self.running, self.words
             with suppress(httpx.TransportError):
-                found: dict[str, Any] = httpx.get(self._url("/node"), timeout=5, trust_env=False).json()
+                found: dict[str, Any] = httpx.get(
+                    self._url("/node"), timeout=5, trust_env=False, verify=NO_AUTHORITIES
+                ).json()
                 return found
             return None
 
         return until(look, "the app to answer")
 
     def do(self, path: str) -> None:
-        assert httpx.post(self._url(path), timeout=5, trust_env=False).status_code == 200
+        assert (
+            httpx.post(self._url(path), timeout=5, trust_env=False, verify=NO_AUTHORITIES).status_code == 200
+        )
 
     def slowly(self, until_exists: Path) -> httpx.Response:
-        return httpx.get(self._url(f"/slow?until={until_exists}"), timeout=60, trust_env=False)
+        return httpx.get(
+            self._url(f"/slow?until={until_exists}"), timeout=60, trust_env=False, verify=NO_AUTHORITIES
+        )
 
     def _url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"

@@ -19,6 +19,7 @@ from pathlib import Path
 import httpx
 
 from tools.engines import getting, image
+from tools.plain_http import NO_AUTHORITIES
 
 PATIENCE = 60.0
 STEP = 0.05
@@ -221,7 +222,7 @@ class Engine:
 
     def call(self, method: str, path: str, **given: object) -> httpx.Response:
         """One request, without the adapter under test."""
-        transport = httpx.HTTPTransport(uds=str(self.socket))
+        transport = httpx.HTTPTransport(uds=str(self.socket), verify=NO_AUTHORITIES)
         with httpx.Client(transport=transport, base_url="http://engine", timeout=PATIENCE) as client:
             return client.request(method, path, **given)  # type: ignore[arg-type]
 
