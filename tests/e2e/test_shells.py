@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -122,14 +123,14 @@ def test_a_person_who_does_not_read_stops_the_program_and_its_output_is_not_kept
     before = [rss(pid) for pid in pids]
     person.line("yes flood")
     written = f"/proc/{person.process.pid}/io"
-    seen = [0]
+    since = {0: time.monotonic()}
 
     def stands() -> bool:
         """The client writes no more: the terminal isn't read."""
         found = re.search(r"wchar: (\d+)", Path(written).read_text())
         assert found is not None
-        seen.append(int(found[1]))
-        return len(seen) > 40 and seen[-1] == seen[-40]
+        now = time.monotonic()
+        return now - since.setdefault(int(found[1]), now) > 0.8
 
     until(stands, "the flood to stand")
     after = [rss(pid) for pid in pids]
