@@ -289,7 +289,11 @@ def test_an_engine_killed_while_it_makes_containers_leaks_none(
     if ended.error is None:
         assert sorted(map(container, site.members(ended))) == running(site, engine)
     elif kind == "podman":
-        assert "it was killed while it made it" in ended.error.message
+        # Killed in the middle of one, it keeps the name and no container, or neither.
+        assert any(
+            words in ended.error.message
+            for words in ("it was killed while it made it", "or a killed engine lost it")
+        )
     else:
         # A dockerd that comes back ends what it had started.
         assert ended.error.reason in ("machine_gone", "provider_error"), ended.error

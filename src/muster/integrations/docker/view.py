@@ -5,7 +5,7 @@ proof:
 
     fate `ended`                       gone, as the fate says, whatever is left of a container
     container                          the container's state
-    no container, fate `made`          gone: it could not start, or was removed by hand
+    no container, fate `made`          gone: it could not start, was removed by hand, or is forgotten
     no container, no fate              pending: its container is still to be made
 """
 
@@ -22,7 +22,7 @@ from muster.integrations.docker.journal import Fate, Launch, failure_of, fate_of
 from muster.integrations.docker.names import MachineName
 from muster.ports.provider import Machine, MachineState
 
-REMOVED = "its container is not there any more: it was removed by hand"
+REMOVED = "its container is not there any more: it was removed by hand, or a killed engine lost it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
