@@ -11,9 +11,10 @@ from muster.domain.node import Node, NodeChange, advanced
 from muster.domain.operation import Status, Verdict, ended
 from muster.domain.reasons import Reason
 from muster.domain.template import Runtime, TemplateSpec, UsageClass
-from muster.stores.sql import SqlStore, open_sqlite
+from muster.stores.sql import SqlStore
 from muster.system import SystemClock, SystemIds
 from tests.contracts.store_contract.records import Records
+from tests.stores.files import open_store
 
 TEMPLATES = ("shop", "search")
 AT_ONCE = 500
@@ -77,7 +78,7 @@ def _opened(database: Path, act: Callable[[SqlStore, float], Awaitable[None]]) -
     """In a thread of its own: the browser's driver has a loop in this one."""
 
     async def opened() -> None:
-        store = open_sqlite(database, ids=SystemIds())
+        store = open_store(database, ids=SystemIds())
         try:
             await act(store, SystemClock().now())
         finally:

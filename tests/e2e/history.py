@@ -13,7 +13,7 @@ from pathlib import Path
 from muster.domain.events import Entity, Event
 from muster.domain.template import UsageClass
 from muster.stores.dynamodb import DynamoStore
-from muster.stores.sql import SqlStore, open_sqlite
+from muster.stores.sql import SqlStore
 from muster.system import SystemIds
 from muster_simulation.cloud import Ledger
 from muster_simulation.cloud.ledger import Entry
@@ -23,13 +23,14 @@ from muster_simulation.invariants.folding import Record
 from muster_simulation.invariants.launch_rules import LaunchRules
 from muster_simulation.invariants.node_rules import NodeRules
 from muster_simulation.invariants.operation_rules import OperationRules
+from tests.stores.files import open_store
 
 
 async def judged(database: Path) -> Context:
     """Raises Broken, or AssertionError, at the first thing that should not be."""
     with closing(sqlite3.connect(database)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    return await judge(open_sqlite(database, ids=SystemIds()))
+    return await judge(open_store(database, ids=SystemIds()))
 
 
 async def judge(store: SqlStore | DynamoStore) -> Context:

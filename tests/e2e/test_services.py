@@ -12,11 +12,11 @@ from muster.domain.access import ApiToken, Role, hashed
 from muster.domain.command import Execution
 from muster.domain.errors import InvalidRequest
 from muster.domain.template import Runtime, TemplateSpec
-from muster.stores.sql import open_sqlite
 from muster.system import SystemIds
 from muster.wire.nodes import Node
 from tests.e2e.service import Service, Wire
 from tests.e2e.site import BRISK, Site, until
+from tests.stores.files import open_store
 
 CONFIG = f"""
 {BRISK}
@@ -280,7 +280,7 @@ def test_an_app_that_the_control_plane_forgot_joins_anew(make_app_site: Callable
 
 
 async def _remember_only_the_token(database: Path, secret: str) -> None:
-    store = open_sqlite(database, ids=SystemIds())
+    store = open_store(database, ids=SystemIds())
     await store.apply_template(SPEC, now=1.0)
     token = ApiToken(id="tok-1", name="web apps", role=Role.ENROL, created_at=1.0, template="web")
     await store.access.add_token(token, secret_hash=hashed(secret))

@@ -16,10 +16,10 @@ import pytest
 
 from muster.client import calls
 from muster.domain.command import Execution
-from muster.stores.sql import open_sqlite
 from muster.system import SystemIds
 from tests.cli.terminal import Terminal
 from tests.e2e.site import Site, until
+from tests.stores.files import open_store
 
 
 def _refused(http: httpx.Client) -> httpx.Response | None:
@@ -135,7 +135,7 @@ def test_a_database_that_is_lost_or_replaced_ends_nothing_silently(make_site: Ca
         said = site.refused()
         assert f"the database {database} is {'missing' if size is None else 'empty'}" in said
         assert "1 node that runs for an earlier installation" in said and "--new-installation" in said
-    asyncio.run(open_sqlite(database, ids=SystemIds()).close())
+    asyncio.run(open_store(database, ids=SystemIds()).close())
     assert "belongs to another installation" in site.refused()
     kept.replace(database)
     site.start()

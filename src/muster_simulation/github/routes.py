@@ -247,8 +247,10 @@ def _jobs(world: GitHubState, asked: Asked, repository: str, run_id: str) -> Sai
     run = world.runs.get((repository, int(run_id)))
     if run is None:
         return _missing()
-    found = [_job(job) for job in world.latest(run)]
-    return Said(status=200, data={"total_count": len(found), "jobs": _page(asked, found)})
+    found = world.latest(run)
+    return Said(
+        status=200, data={"total_count": len(found), "jobs": [_job(job) for job in _page(asked, found)]}
+    )
 
 
 def _one_job(world: GitHubState, asked: Asked, repository: str, job_id: str) -> Said:
