@@ -14,6 +14,7 @@ from tests.repository.test_docs import ROOT
 
 LONGEST = 25
 HIDDEN = re.compile(r"\b(nobody|somebody|whom|whoever|whomever|he|him|his)\b", re.IGNORECASE)
+NAMED = re.compile(r"^ *(?:async )?(?:def|class) (\w+)", re.MULTILINE)
 PAGES = sorted(
     [*ROOT.glob("docs/*.md"), *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY"))]
 )
@@ -91,7 +92,8 @@ def test_comments_say_who_acts(part: str) -> None:
     found = [
         f"{file.relative_to(ROOT)}:{token.start[0]}: {token.string}"
         for file in sorted((ROOT / part).rglob("*.py"))
-        for token in tokenize.generate_tokens(StringIO(file.read_text(encoding="utf-8")).readline)
+        if HIDDEN.search(source := file.read_text(encoding="utf-8"))
+        for token in tokenize.generate_tokens(StringIO(source).readline)
         if token.type == tokenize.COMMENT and HIDDEN.search(token.string)
     ]
     assert found == []
@@ -99,12 +101,11 @@ def test_comments_say_who_acts(part: str) -> None:
 
 def test_names_say_who_acts() -> None:
     found = [
-        f"{file.relative_to(ROOT)}:{scope.lineno}: {scope.name}"
+        f"{file.relative_to(ROOT)}: {name}"
         for part in CHECKED
         for file in sorted((ROOT / part).rglob("*.py"))
-        for scope in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(scope, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and HIDDEN.search(scope.name.replace("_", " "))
+        for name in NAMED.findall(file.read_text(encoding="utf-8"))
+        if HIDDEN.search(name.replace("_", " "))
     ]
     assert found == []
 
