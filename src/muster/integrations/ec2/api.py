@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from functools import cache
 from typing import Any
 
+from muster.aws import verifies
 from muster.domain.backoff import backoff, spread
 from muster.domain.errors import MusterError
 from muster.integrations.ec2.errors import HELD, AwsError, NoAnswer, NotAsked, throttles
@@ -161,6 +162,7 @@ class Aws:
                     service,
                     region_name=self._settings.region,
                     endpoint_url=self._settings.endpoint_url,
+                    verify=verifies(self._settings.endpoint_url),
                     config=AioConfig(
                         connect_timeout=CONNECT_WITHIN,
                         read_timeout=ANSWER_WITHIN,

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from muster import __version__
+from muster.aws import verifies
 from muster.domain.errors import InvalidRequest, MusterError, StoreUnavailable
 
 ATTEMPTS = 5
@@ -130,7 +131,11 @@ class AwsClient:
             )
             where = location.endpoint_of(service)
             return _session().create_client(
-                service, region_name=location.region, endpoint_url=where, config=config
+                service,
+                region_name=location.region,
+                endpoint_url=where,
+                config=config,
+                verify=verifies(where),
             )
 
         clients = AsyncExitStack()
