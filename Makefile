@@ -63,12 +63,11 @@ demo-docker: engines ## See containers as nodes, on a Podman and a dockerd of it
 demo-github: $(READY) ## See this machine become a pool of runners, for workflows of a small GitHub of our own
 	@$(BIN)/python -m demos.github $(ARGS)
 
-# Beside each other, since most of these keep one core busy, or wait for a download. Compiled tests are read in a
+# Beside each other: some of these keep one core busy, some wait for a download. Compiled tests are read in a
 # third of the time, by each of the workers. What fails beside others and passes alone is named, and fails nothing
 # (tools/suite.py).
 check: ## Everything that CI runs: style, types, layers, all tests but the soak
-	@$(MAKE) --no-print-directory -j2 LENIENT= $(PAGE) equipment
-	@$(MAKE) --no-print-directory -j2 $(SYNC) LENIENT= types web-test imports lint compiled
+	@$(MAKE) --no-print-directory -j3 $(SYNC) LENIENT= types equipment $(PAGE) web-test imports lint compiled
 	$(BIN)/python -m tools.suite -n $(WORKERS) --dist worksteal -m 'not soak' $(ARGS)
 
 # One after the other: apt-get has a lock.
@@ -129,7 +128,8 @@ test: $(READY) $(PAGE) $(if $(ARGS),,web-test) ## Run the quick tests (ARGS="-k 
 web: LENIENT :=
 web: $(READY) $(PAGE) ## Build the page that the server shows at / (with this machine's Node.js, else one from PyPI)
 
-web-test: $(READY) ## Check the page's types against the API's document and run its component tests
+# After the page, if it must be built: both install the tools and write the types.
+web-test: $(READY) | $(PAGE) ## Check the page's types against the API's document and run its component tests
 	@$(BIN)/python -m tools.web test $(LENIENT)
 
 # Beside $(READY), not after it: each of both takes a while.
