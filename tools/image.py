@@ -1,7 +1,7 @@
 """Build the server's image: `python -m tools.image [--tag TAG] [--base IMAGE] [--engine podman|docker]`.
 
-Gathers the wheel of Muster and the wheels that requirements.lock pins, for the Python that runs this. The
-build then needs no network, and has the versions that the tests had.
+Installs Muster and what requirements.lock pins into a directory, for the Python that runs this. The build
+copies it, needs no network, and has the versions that the tests had.
 """
 
 import argparse
@@ -17,8 +17,7 @@ from tools.progress import run
 
 EXTRAS = ("aws", "github", "oidc", "postgres")
 CONTAINERFILE = ROOT / "deploy" / "Containerfile"
-UV = Path(sys.executable).with_name("uv")
-PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+UV_PIP = (str(Path(sys.executable).with_name("uv")), "pip")
 
 
 def base_image() -> str:
@@ -26,29 +25,32 @@ def base_image() -> str:
 
 
 def gather(place: Path) -> int:
-    """Put Muster's wheel, what it needs and pip itself below `place`/wheels."""
-    wheels = place / "wheels"
-    wheels.mkdir(parents=True)
-    built = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
+    """Install Muster and what it needs into `place`/muster."""
+    place.mkdir(parents=True)
+    built = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(place)]
     pinned = place / "requirements.txt"
     extras = [word for name in EXTRAS for word in ("--extra", name)]
-    asked = [*(str(UV), "pip", "compile", "--quiet", "--generate-hashes", "--no-header"), *extras, *index()]
+    asked = [*UV_PIP, "compile", "--quiet", "--generate-hashes", "--no-header", *extras, *index()]
     asked += ["--constraint", str(ROOT / "requirements.lock"), "--output-file", str(pinned), "pyproject.toml"]
-    fetched = [*PIP, "download", "--quiet", "--only-binary", ":all:", "--dest", str(wheels)]
+    installed = [*UV_PIP, "install", "--quiet", "--python", sys.executable, "--target", str(place / "muster")]
+    needs = [*installed, *index(), "--only-binary", ":all:", "--require-hashes", "--requirement", str(pinned)]
     return (
         run("Building the wheel of Muster", built, cwd=ROOT, quiet=True)
         or run("Choosing what the image needs", asked, cwd=ROOT, quiet=True)
-        or run("Gathering its wheels", [*fetched, "--require-hashes", "-r", str(pinned)], quiet=True)
-        or run("Gathering pip", [*fetched, "pip"], quiet=True)
+        or run("Installing it for the image", needs, quiet=True)
+        or run(
+            "Installing Muster for the image",
+            [*installed, "--no-deps", *map(str, place.glob("*.whl"))],
+            quiet=True,
+        )
     )
 
 
 def building(engine: str, place: Path, *, base: str, tag: str) -> list[str]:
     """Return the words after the engine's name. Podman's own format of images has no health checks."""
     shape = ["--format", "docker"] if Path(engine).name == "podman" else []
-    given = [f"BASE={base}", f"EXTRAS={','.join(EXTRAS)}"]
-    arguments = [word for each in given for word in ("--build-arg", each)]
-    return ["build", *shape, "--file", str(CONTAINERFILE), *arguments, "--tag", tag, str(place)]
+    given = ["--file", str(CONTAINERFILE), "--build-arg", f"BASE={base}", "--tag", tag]
+    return ["build", *shape, *given, str(place)]
 
 
 def main(argv: list[str]) -> int:
