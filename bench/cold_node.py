@@ -13,7 +13,8 @@ def provisioned(client: SyncClient, template: str, run: str) -> float:
     """Provision and release; the seconds until the node was ready."""
     began = time.perf_counter()
     asked = client.send(calls.provision(ProvisionRequest(template=template, count=1, run=run)))
-    until(lambda: client.send(calls.operation(asked.operation_id)).ended, "the provision", PATIENCE)
+    for _ in client.stream(calls.watch(asked.operation_id)):
+        pass  # until its end
     took = time.perf_counter() - began
     operation = client.send(calls.operation(asked.operation_id))
     if operation.status != "succeeded":
