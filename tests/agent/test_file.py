@@ -96,15 +96,18 @@ def test_what_is_sent_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "sent"),
     [
-        ("x = '# no comment'  # one\n", "x = '# no comment'\n"),
-        ("def f(a: int = 1, *b: str) -> int:\n    return a\n", "def f(a = 1, *b):\n return a\n"),
+        ("x = '# no comment'  # one\n", "x='# no comment'\n"),
+        ("def f(a: int = 1, *b: str) -> int:\n    return a\n", "def f(a=1,*b):\n return a\n"),
         ('class C:\n    """Two\n    lines."""\n', "class C:\n pass\n\n"),
         ("def f(\n    a: str,  # ä\n) -> 'ä':\n    return a\n", "def f(\na,\n):\n return a\n"),
         (
             'if a:\n    x = (\n        1\n    )\n    y = """\n    b"""\n',
-            'if a:\n x = (\n1\n)\n y = """\n    b"""\n',
+            'if a:\n x=(\n1\n)\n y="""\n    b"""\n',
         ),
-        ("ä = 'ä'  # ä\ny: int = 1\n", "ä = 'ä'\ny: 0 = 1\n"),
+        ("ä = 'ä'  # ä\ny: int = 1\n", "ä='ä'\ny:0=1\n"),
+        ('x = 1 if y else not "a b"\n', 'x=1 if y else not"a b"\n'),
+        ("x = f'{a + b:>4} = {{c}} {f(\"d e\")}' + 'f'\n", "x=f'{a + b:>4} = {{c}} {f(\"d e\")}'+'f'\n"),
+        ("x = 1 + \\\n    2\n", "x=1+\\\n2\n"),
     ],
 )
 def test_only_what_readers_need_is_left_out(written: str, sent: str) -> None:

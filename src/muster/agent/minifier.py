@@ -1,8 +1,7 @@
 """The agent as it is sent: the same program without what only its readers need.
 
-Takes out comments, docstrings, annotations and most of the indentation, nothing else: what a machine executes
-stays, on the same lines. User data is small, and every word that explains the agent would
-else cost a feature.
+Takes out comments, docstrings, annotations and blanks, nothing else: what a machine executes stays, on the
+same lines. User data is small, and every word that explains the agent would else cost a feature.
 """
 
 import ast
@@ -22,7 +21,7 @@ def bare(text: str) -> str:
     cuts = [*_comments(text), *_in_tree(tree, lines)]
     for start, end, instead in sorted(cuts, reverse=True):
         _cut(lines, start, end, instead)
-    return _dented("".join(line.decode().rstrip() + "\n" for line in lines))
+    return _tight("".join(line.decode().rstrip() + "\n" for line in lines))
 
 
 Cut = tuple[Place, Place, bytes]
@@ -37,30 +36,53 @@ def _cut(lines: list[bytes], start: Place, end: Place, instead: bytes) -> None:
         lines[number - 1] = rest if number == last else b"\n"
 
 
+def _tight(text: str) -> str:
+    """Leave out blanks between tokens that stay apart without them, and indent with one blank per level.
+
+    Text in quotes stays as it is. Each token stays on its line.
+    """
+    lines = text.splitlines()
+    rows = [""] * len(lines)
+    level, fresh, last = 0, True, 0
+    for kind, (line, column), (end, stop) in _pieces(text):
+        level += (kind == tokenize.INDENT) - (kind == tokenize.DEDENT)
+        fresh = fresh or kind == tokenize.NEWLINE
+        if kind in _LAYOUT:
+            continue
+        row = line - 1
+        first, *more = "\n".join([*lines[row : end - 1], lines[end - 1][:stop]])[column:].split("\n")
+        if last and lines[last - 1].endswith("\\") and last < line:
+            rows[last - 1] += "\\"
+        if not rows[row]:
+            rows[row] = " " * (level if fresh else 0)
+        elif _is_word(rows[row][-1]) and _is_word(first[0]):
+            rows[row] += " "
+        rows[row] += first
+        rows[line:end] = more
+        fresh, last = False, end
+    return "".join(f"{row}\n" for row in rows)
+
+
 _LAYOUT = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
-def _dented(text: str) -> str:
-    """Indent with one blank per level. Further lines of a statement need none. Text over lines stays
-    unchanged."""
-    lines = text.splitlines()
-    level, fresh = 0, True
-    indents: dict[int, int] = {}
-    inside: dict[int, bool] = {}
+def _pieces(text: str) -> Iterator[tuple[int, Place, Place]]:
+    """Yield kind, begin and end of each token. Text with values in it is one, as before Python 3.12."""
+    opened: list[Place] = []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        level += (token.type == tokenize.INDENT) - (token.type == tokenize.DEDENT)
-        if token.type == tokenize.NEWLINE:
-            fresh = True
-        if token.type in _LAYOUT:
-            continue
-        first, last = token.start[0], token.end[0]
-        indents.setdefault(first, level if fresh else 0)
-        inside.update(dict.fromkeys(range(first + 1, last + 1), True))
-        fresh = False
-    return "".join(
-        (line if number in inside else " " * indents.get(number, 0) + line.lstrip()) + "\n"
-        for number, line in enumerate(lines, 1)
-    )
+        name = tokenize.tok_name[token.type]
+        if name.endswith("STRING_START"):
+            opened.append(token.start)
+        elif name.endswith("STRING_END"):
+            begin = opened.pop()
+            if not opened:
+                yield tokenize.STRING, begin, token.end
+        elif not opened:
+            yield token.type, token.start, token.end
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def _comments(text: str) -> Iterator[Cut]:
