@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 import sys
 import time
 from contextlib import suppress
@@ -28,11 +27,11 @@ from muster.slots import grants, termination
 from muster.slots.console import keepers_last_word, said
 from muster.slots.grants import Granter
 from muster.slots.limits import rlimits
-from muster.slots.processes import MARKER, boot_id, reap
+from muster.slots.processes import boot_id, reap
 from muster.slots.pruner import Keeping, prune
-from muster.slots.spawn import SECRET_FD, spawn
+from muster.slots.spawn import SECRET_FD, Start, unwrapped_environment
 from muster.slots.states import GONE, look
-from muster.slots.tree import Grant, Started, Tree, launching, read, write
+from muster.slots.tree import Grant, Tree, launching, read, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,7 +48,6 @@ CONSOLE_LIMIT = 1 << 20
 PLANS_KEPT = 7 * 86400.0
 LEAST_FREE = 64 << 20
 """Bytes that must be free on the disk before a host offers room."""
-SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Refusal(Exception):
@@ -164,37 +162,22 @@ class Host:
 
     def _start(self, slot: Slot, request: Request, programs: list[str]) -> int:
         size = SimpleNamespace(**request["size"])
-        lock = slot.make()
-        try:
-            secret = secrets.token_urlsafe(32)
+        with Start(slot) as start:
             scope = scopes.command(slot.machine_id, size, request["limits"])
-            record = Started(
-                machine_id=slot.machine_id,
-                marker=f"{slot.machine_id}:{secrets.token_hex(8)}",
-                secret_sha256=hashlib.sha256(secret.encode()).hexdigest(),
-                boot_id=boot_id(),
-                at=time.time(),
-                isolation="none",
-                limits=scopes.words(size) if scope else [],
-                cgroup="",
-            )
-            environment = _environment(slot, record.marker)
+            # Nothing of the session's. The Python that runs this surely works.
+            environment = unwrapped_environment(slot, sys.executable, start.marker)
             plan = {
                 "argv": [sys.executable, programs[0], "run", *self._options(slot, request)],
-                "directory": str(slot.work),
                 "environment": environment,
                 "rlimits": rlimits(size, memory_by_cgroup=bool(scope)),
-                "cgroup": "",
                 "grace": GRACE,
                 "sandboxed": False,
                 "console_limit": CONSOLE_LIMIT,
             }
-            slot.mark_started(record, plan)
+            limits = scopes.words(size) if scope else []
+            start.mark(plan, at=time.time(), isolation="none", limits=limits, group=None)
             argv = [*scope, sys.executable, "-I", "-S", programs[1], str(slot.path)]
-            given = {**environment, **scopes.environment(scope)}
-            return spawn(argv, slot, lock=lock, secret=secret, environment=given)
-        finally:
-            os.close(lock)
+            return start.spawn(argv, {**environment, **scopes.environment(scope)})
 
     def _options(self, slot: Slot, request: Request) -> list[str]:
         argv = [word for server in request["servers"] for word in ("--server", server)]
@@ -287,22 +270,6 @@ class Host:
 
     def _drained(self) -> bool:
         return (self.tree.root / "drained").exists()
-
-
-def _environment(slot: Slot, marker: str) -> dict[str, str]:
-    """Nothing of the session's. The Python that runs this comes first in PATH: it surely works."""
-    own = str(Path(sys.executable).resolve().parent)
-    return {
-        "PATH": SYSTEM_PATH if own in SYSTEM_PATH.split(":") else f"{own}:{SYSTEM_PATH}",
-        "LANG": "C.UTF-8",
-        "TZ": os.environ.get("TZ", "UTC"),
-        "HOME": str(slot.work),
-        "TMPDIR": str(slot.tmp),
-        "MUSTER_WIPE": "\n".join(
-            str(path) for path in (slot.work, slot.work / "home", slot.work / "bin", slot.tmp)
-        ),
-        MARKER: marker,
-    }
 
 
 def serve(wipe: Callable[[str, float], bool]) -> None:
