@@ -192,7 +192,7 @@ async def _pragma(store: Store, pragma: str) -> None:
 
 def _writing_connection(store: SqlStore) -> sqlite3.Connection:
     engine = store._engine
-    writer = engine._writers.runners[0] if isinstance(engine, ThreadedEngine) else engine._writer  # type: ignore[attr-defined]
+    writer = engine._writer.runner if isinstance(engine, ThreadedEngine) else engine._writer  # type: ignore[attr-defined]
     connection = getattr(writer, "_connection", None)
     assert isinstance(connection, sqlite3.Connection)
     return connection

@@ -1,71 +1,24 @@
-"""Run the transaction functions: in threads, or in the caller itself.
+"""Run the transaction functions on one connection that writes: in threads, or in the caller itself.
 
-`Threaded` keeps the event loop free: some threads write, some read. Waiting work is taken in batches, urgent
-work first. SQLite has one thread of each, with group commit. An engine with concurrent transactions has a
-connection per thread. `Inline` runs everything where it is called and never suspends, which makes a
-simulation over it repeatable.
+`Threaded` keeps the event loop free: one thread writes, one reads. Waiting work is taken in batches, urgent
+work first, and a batch of writes is one commit. `Inline` runs everything where it is called and never
+suspends, which makes a simulation over it repeatable. PostgreSQL has an engine of its own
+(`postgres.loop_engine`).
 """
 
 import asyncio
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from muster.domain.errors import StoreUnavailable
 from muster.ports.commits import AfterCommit, Written
 from muster.ports.verbs import reads, writes
 from muster.stores.sql.events import EVERYTHING
 from muster.stores.sql.tx import Tx, Work, WorkResult
-
-J = TypeVar("J")
-
-
-class PriorityQueue(Generic[J]):
-    """Jobs that wait for a connection, in two lanes.
-
-    Leases and heartbeats are few, and late ones cost a takeover or a node that seems dead. So they pass all
-    other work. Within a lane, the first comes first.
-    """
-
-    def __init__(self) -> None:
-        self._urgent: deque[J] = deque()
-        self._usual: deque[J] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
-
-    def put(self, urgent: Iterable[J], usual: Iterable[J]) -> None:
-        with self._changed:
-            before = len(self._urgent) + len(self._usual)
-            self._urgent.extend(urgent)
-            self._usual.extend(usual)
-            self._changed.notify(len(self._urgent) + len(self._usual) - before)
-
-    def take(self, most: int, within: float) -> list[J] | None:
-        """Wait for work; return up to `most` jobs. None: none came in time. Empty: closed, and all was
-        taken."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._urgent or self._usual or self._closed, within):
-                return None
-            taken: list[J] = []
-            for lane in (self._urgent, self._usual):
-                while lane and len(taken) < most:
-                    taken.append(lane.popleft())
-            return taken
-
-    def first(self) -> J | None:
-        """Return the job that has waited longest in the usual lane."""
-        with self._changed:
-            return self._usual[0] if self._usual else None
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -85,8 +38,17 @@ class Job:
     since: float
 
 
-NOT_READY = 0.2
-"""How long one that can't work waits before it tries again to be able to."""
+def deliver(jobs: Sequence[Job], ends: Sequence[WorkResult]) -> None:
+    """Answer those who wait. The write of a caller that was cancelled stands all the same."""
+    for job, end in zip(jobs, ends, strict=True):
+        if job.answer.done():
+            continue
+        if end.error is None:
+            job.answer.set_result(end.value)
+        else:
+            job.answer.set_exception(end.error)
+
+
 IDLE = 1.0
 """How long one that has nothing to do waits before it is asked again whether it is ready: it may hold what
 others need."""
@@ -205,31 +167,19 @@ class InlineEngine:
 
 
 class ThreadedEngine:
-    """A thread for each of the writers and readers."""
+    """A thread that writes, and one that reads."""
 
     def __init__(
-        self,
-        writers: Sequence[Runner],
-        readers: Sequence[Runner],
-        after_commit: AfterCommit,
-        *,
-        together: int = BATCH_MOST,
-        horizon: Work[int] | None = None,
-        near: Runner | None = None,
+        self, writer: Runner, reader: Runner, after_commit: AfterCommit, *, near: Runner | None = None
     ) -> None:
-        """Start the threads. `together`: how many writes one writer takes at a time.
-
-        `horizon` asks the engine up to which event its log is complete; None: one writer at a time leaves no
-        gap. `near` runs point reads on the caller's thread and never waits for a lock. What it can't do goes
-        to the readers.
-        """
-        self._writers = _WorkerPool(writers, "muster-store-writer", after_commit, most=together)
-        self._readers = _WorkerPool(readers, "muster-store-reader", after_commit, most=BATCH_MOST)
-        self._horizon = horizon
+        """Start the threads. `near` runs point reads on the caller's thread and never waits for a lock. What
+        it can't do goes to the reader."""
+        self._writer = _Worker(writer, "muster-store-writer", after_commit)
+        self._reader = _Worker(reader, "muster-store-reader", after_commit)
         self._near = near
 
     async def write(self, work: Work[T], *, urgent: bool = False) -> T:
-        return await self._writers.submit(work, urgent=urgent)
+        return await self._writer.submit(work, urgent=urgent)
 
     async def read(self, work: Work[T], *, point: bool = False) -> T:
         if point and self._near is not None:
@@ -238,95 +188,95 @@ class ThreadedEngine:
                 return end.value  # type: ignore[no-any-return]  # the type of the work that was run
             if not isinstance(end.error, StoreUnavailable):
                 raise end.error
-        return await self._readers.submit(work)
+        return await self._reader.submit(work)
 
     async def complete_upto(self) -> int:
-        return EVERYTHING if self._horizon is None else await self.read(self._horizon)
+        return EVERYTHING
 
     async def close(self) -> None:
         """Finish what was submitted, then close."""
         if self._near is not None:
             near, self._near = self._near, None
             near.close()
-        await self._writers.close()
-        await self._readers.close()
+        await self._writer.close()
+        await self._reader.close()
 
 
-class _WorkerPool:
-    """Threads that take what waits, up to a batch each, run it and answer for the batch in one call."""
+class _Worker:
+    """A thread that takes what waits, up to a batch, runs it and answers for the batch in one call.
 
-    def __init__(self, runners: Sequence[Runner], name: str, after_commit: AfterCommit, *, most: int) -> None:
-        self.runners = tuple(runners)
-        self._most = most
+    What waits is in two lanes. Leases and heartbeats are few, and late ones cost a takeover or a node that
+    seems dead. So they pass all other work. Within a lane, the first comes first.
+    """
+
+    def __init__(self, runner: Runner, name: str, after_commit: AfterCommit) -> None:
+        self.runner = runner
         self._after_commit = after_commit
-        self._lanes: PriorityQueue[Job] = PriorityQueue()
-        self._gathered: tuple[list[Job], list[Job]] = ([], [])
+        self._urgent: deque[Job] = deque()
+        self._usual: deque[Job] = deque()
+        self._changed = threading.Condition()
+        self._gathered: list[tuple[deque[Job], Job]] = []
         self._waiting = 0
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._threads = [
-            threading.Thread(target=self._serve, args=(runner,), name=name, daemon=True) for runner in runners
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
 
     async def submit(self, work: Work[T], *, urgent: bool = False) -> T:
         if self._closed:
             raise StoreUnavailable("cannot use the store: it was closed; open it again", why="it was closed")
         loop = self._loop = asyncio.get_running_loop()
         if not urgent:
-            first = self._lanes.first()
-            waited = 0.0 if first is None else loop.time() - first.since
-            check_that_it_keeps_up(self._waiting, waited, len(self._threads))
+            with self._changed:
+                waited = loop.time() - self._usual[0].since if self._usual else 0.0
+            check_that_it_keeps_up(self._waiting, waited, connections=1)
         answer: asyncio.Future[T] = loop.create_future()
         self._waiting += 1
-        pressing, usual = self._gathered
-        if not pressing and not usual:
+        if not self._gathered:
             # Hand over once per turn of the loop: callers that were woken together share a commit.
             loop.call_soon(self._hand_over)
-        (pressing if urgent else usual).append(Job(work, answer, loop.time()))
+        self._gathered.append((self._urgent if urgent else self._usual, Job(work, answer, loop.time())))
         return await answer
 
-    def _hand_over(self) -> None:
-        gathered, self._gathered = self._gathered, ([], [])
-        self._lanes.put(*gathered)
+    def _hand_over(self, *, last: bool = False) -> None:
+        gathered, self._gathered = self._gathered, []
+        with self._changed:
+            self._closed = self._closed or last
+            for lane, job in gathered:
+                lane.append(job)
+            self._changed.notify()
 
     async def close(self) -> None:
         if not self._closed:
-            self._closed = True
-            self._hand_over()
-            self._lanes.close()
-            for thread in self._threads:
-                await asyncio.to_thread(thread.join)
+            self._hand_over(last=True)
+            await asyncio.to_thread(self._thread.join)
 
-    def _serve(self, runner: Runner) -> None:
+    def _serve(self) -> None:
         while True:
-            while not self._closed and not runner.ready():
-                time.sleep(NOT_READY)
-            batch = self._lanes.take(self._most, IDLE)
+            self.runner.ready()
+            batch = self._next_batch()
             if batch == []:
-                runner.close()
+                self.runner.close()
                 return
             if batch is not None:
-                self._run(runner, batch)
+                ends, written = self.runner.run([job.work for job in batch])
+                loop = self._loop
+                if loop is not None and not loop.is_closed():
+                    loop.call_soon_threadsafe(self._deliver, batch, ends, written)
 
-    def _run(self, runner: Runner, batch: list[Job]) -> None:
-        ends, written = runner.run([job.work for job in batch])
-        answers = [job.answer for job in batch]
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._deliver, answers, ends, written)
+    def _next_batch(self) -> list[Job] | None:
+        """Wait for work, and take it. None: none came in time. Empty: closed, and all was taken."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._urgent or self._usual or self._closed, IDLE):
+                return None
+            taken: list[Job] = []
+            for lane in (self._urgent, self._usual):
+                while lane and len(taken) < BATCH_MOST:
+                    taken.append(lane.popleft())
+            return taken
 
-    def _deliver(
-        self, answers: list[asyncio.Future[Any]], ends: list[WorkResult], written: list[Written]
-    ) -> None:
-        self._waiting -= len(answers)
-        for answer, end in zip(answers, ends, strict=True):
-            if answer.done():
-                continue  # the caller was cancelled; its write stands all the same
-            if end.error is None:
-                answer.set_result(end.value)
-            else:
-                answer.set_exception(end.error)
+    def _deliver(self, batch: list[Job], ends: list[WorkResult], written: list[Written]) -> None:
+        self._waiting -= len(batch)
+        deliver(batch, ends)
         if written:
             self._after_commit(written)

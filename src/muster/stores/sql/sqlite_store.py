@@ -57,7 +57,7 @@ def open_sqlite(
             raise
     except Exception as error:
         raise _naming(path, sqlite.translate_error(error)) from error
-    return SqlStore(ThreadedEngine([writer], [reader], after_commit, near=near), groups=CLAIMING)
+    return SqlStore(ThreadedEngine(writer, reader, after_commit, near=near), groups=CLAIMING)
 
 
 def _naming(path: str | Path, error: BaseException) -> BaseException:

@@ -14,14 +14,16 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from muster.domain.errors import StoreUnavailable
-from muster.ports.commits import AfterCommit, Written
-from muster.stores.sql.engines import BATCH_MOST, IDLE, NOT_READY, Job, Runner, check_that_it_keeps_up
+from muster.ports.commits import AfterCommit
+from muster.stores.sql.engines import BATCH_MOST, IDLE, Job, Runner, check_that_it_keeps_up, deliver
 from muster.stores.sql.postgres.bridge import bridged
 from muster.stores.sql.tx import Work, WorkResult
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+NOT_READY = 0.2
+"""How long a connection that can't work waits before it tries again to be able to."""
 
 
 class LoopRunner(Runner, Protocol):
@@ -150,13 +152,15 @@ class _RunnerPool:
         try:
             if lane is self._lists:
                 runner.unwatch()
-                ends = await asyncio.get_running_loop().run_in_executor(self._threads, run)
+                ends, written = await asyncio.get_running_loop().run_in_executor(self._threads, run)
             else:
-                ends = await bridged(run)
+                ends, written = await bridged(run)
         except Exception as error:  # a bug; each caller must hear of it, and the runner must stay
             logger.exception("a transaction failed unexpectedly")
-            ends = [WorkResult(error=error) for _ in batch], []
-        self._deliver(batch, *ends)
+            ends, written = [WorkResult(error=error) for _ in batch], []
+        deliver(batch, ends)
+        if written:
+            self._after_commit(written)
 
     def _start_again(self, runner: LoopRunner) -> None:
         if runner in self._resting:
@@ -175,17 +179,6 @@ class _RunnerPool:
             return self._first
         lanes = [lane for lane in (self._usual, self._lists) if lane]
         return min(lanes, key=lambda lane: lane[0].since) if lanes else None
-
-    def _deliver(self, batch: Sequence[Job], ends: Sequence[WorkResult], written: Sequence[Written]) -> None:
-        for job, end in zip(batch, ends, strict=True):
-            if job.answer.done():
-                continue  # the caller was cancelled; its write stands all the same
-            if end.error is None:
-                job.answer.set_result(end.value)
-            else:
-                job.answer.set_exception(end.error)
-        if written:
-            self._after_commit(written)
 
     def _look_after(self, loop: asyncio.AbstractEventLoop) -> None:
         """Ask the idle ones whether they are ready: they may hold what other replicas need."""
