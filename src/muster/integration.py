@@ -113,6 +113,12 @@ class Site:
     watched: Callable[[str, Any], Any]
     """Wraps a port so that its calls are counted and timed under a name. Providers are wrapped already."""
 
+    def dead_man(self, template: TemplateSpec) -> float:
+        """Return for how many seconds a node of the template lives that never heard of the server."""
+        from muster.domain.deadlines import first_dead_man  # noqa: PLC0415 — cheap to import
+
+        return first_dead_man(template, self.limits)
+
 
 async def _nothing() -> None:
     """Nothing to close."""

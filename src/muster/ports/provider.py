@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, Self
 
 from muster.domain.ids import LaunchId
 from muster.domain.reasons import Reason
@@ -59,6 +59,19 @@ class Machine:
     """Why it isn't there any more, or soon won't be, in the provider's words, if it says so."""
     reason: Reason = Reason.MACHINE_GONE
     """The same in our word, one of `reasons.ENDINGS`. Means nothing of a machine that is there."""
+
+    @classmethod
+    def unknown(cls, machine_id: str, installation_id: str, why: str) -> Self:
+        """Return a machine of which nothing is known: its host, say, can't be asked."""
+        return cls(
+            id=machine_id,
+            installation_id=installation_id,
+            token="",
+            instance_type="",
+            usage_class=UsageClass.ON_DEMAND,
+            state=MachineState.UNKNOWN,
+            why=why,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,7 +94,7 @@ class SlotProvider(ABC):
         await self._do(lambda: self._terminate(asked))
 
     async def ended(self) -> Sequence[Machine]:
-        """Return endings by the keepers' locks, for muster.ports.provider.Endings."""
+        """Return endings by the keepers' locks, for muster.ports.provider.EndingsSource."""
         while True:
             found = await self._do(self._newly_ended)
             if found:

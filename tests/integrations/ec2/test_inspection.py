@@ -10,15 +10,16 @@ import pytest
 from fakes.ec2 import FakeEc2
 from muster.domain.errors import Uncertain
 from muster.domain.template import TemplateSpec, UsageClass
+from muster.integration import Check, Level
 from muster.integrations.ec2 import policies
-from muster.integrations.ec2.inspection import QUOTAS, AwsCheck, Inspection
+from muster.integrations.ec2.inspection import QUOTAS, Inspection
 from muster.integrations.ec2.provider import Ec2Provider
 from muster.testing.provider_contract import ids, listed
 from tests.aws_calls import named
 from tests.integrations.ec2.region import SUBNETS, Region, spec, template, wanting
 
 
-async def found(region: Region, *templates: TemplateSpec, **more: Any) -> dict[str, AwsCheck]:
+async def found(region: Region, *templates: TemplateSpec, **more: Any) -> dict[str, Check]:
     provider = region.provider(**more)
     inspection = Inspection(region.settings(**more), provider.aws)
     return {each.subject: each async for each in inspection.findings(templates or (template(),))}
@@ -26,7 +27,7 @@ async def found(region: Region, *templates: TemplateSpec, **more: Any) -> dict[s
 
 async def test_a_good_set_up_is_fine_and_nothing_was_made(region: Region, fake: FakeEc2) -> None:
     findings = await found(region)
-    assert all(each.fine for each in findings.values()), findings
+    assert all(each.level is Level.OK for each in findings.values()), findings
     assert findings["template work"].words.endswith("eu-west-1a, eu-west-1b")
     assert findings["template work launch template"].words == "is made at the first launch"
     assert (fake.instances(there=False), fake.cloud.templates) == ([], {})
@@ -42,7 +43,7 @@ async def test_each_template_is_told_which_types_it_would_get(region: Region) ->
     large, small = template(), replace(template("little"), resource_class="small")
     old = replace(template("old"), instance_types=("m5.large",))
     findings = await found(region, large, small, old)
-    assert all(each.fine for each in findings.values()), findings
+    assert all(each.level is Level.OK for each in findings.values()), findings
     assert findings["template work instance types"].words == (
         "large (2 cpu, 4096 MiB): c7i.large, m7i.large, c7a.large, r7i.large"
     )
@@ -57,7 +58,7 @@ async def test_a_template_that_no_type_fits_is_told_so_with_what_to_do(region: R
     finding = (await found(region, replace(template(), instance_types=("x9.*",))))[
         "template work instance types"
     ]
-    assert not finding.fine and finding.fatal
+    assert finding.level is Level.FAILED
     assert "no instance type of this region has 2 to 8 processors and 4096 MiB for x86_64" in finding.words
     assert finding.advice == "correct [templates.work]"
 
@@ -67,7 +68,7 @@ async def test_without_the_right_to_ask_for_types_the_exact_size_is_launched(
 ) -> None:
     fake.faults.denied = frozenset({"GetInstanceTypesFromInstanceRequirements"})
     finding = (await found(region))["template work instance types"]
-    assert not finding.fine and not finding.fatal and "muster iam" in finding.advice
+    assert finding.level is Level.WARNING and "muster iam" in finding.advice
     assert len((await region.provider().launch(wanting())).machines) == 1
 
 
@@ -85,11 +86,11 @@ async def test_a_page_of_a_proxy_s_is_no_answer_and_breaks_off_nothing(
     for action in ("GetCallerIdentity", "DescribeSubnets", "CreateFleet", "DescribeInstances"):
         fake.faults.intercept(action, status, kind, page)
     finding = (await found(region))["ec2 credentials"]
-    assert not finding.fine and "the answer is no answer of AWS's" in finding.words
-    assert not (await found(region))["template work"].fine
+    assert finding.level is Level.FAILED and "the answer is no answer of AWS's" in finding.words
+    assert (await found(region))["template work"].level is Level.FAILED
     findings = await found(region)
     told = findings["template work permission"]
-    assert (told.fine, told.fatal) == (False, False)
+    assert told.level is Level.WARNING
     provider = region.provider()
     for action in ("CreateFleet", "DescribeInstances"):
         fake.faults.intercept(action, status, kind, page)
@@ -102,12 +103,12 @@ async def test_a_page_of_a_proxy_s_is_no_answer_and_breaks_off_nothing(
 async def test_without_an_answer_about_the_credentials_nothing_else_is_asked(region: Region) -> None:
     findings = await found(region, endpoint_url="http://127.0.0.1:1")
     (finding,) = findings.values()
-    assert (finding.subject, finding.fine, finding.fatal) == ("ec2 credentials", False, True)
+    assert (finding.subject, finding.level) == ("ec2 credentials", Level.FAILED)
 
 
 async def test_an_account_that_is_not_the_credentials_own_is_told(region: Region) -> None:
     findings = await found(region, account="999999999999")
-    assert "999999999999" in findings["ec2 account"].words and not findings["ec2 account"].fine
+    assert "999999999999" in findings["ec2 account"].words and findings["ec2 account"].level is Level.FAILED
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,8 @@ async def test_what_a_template_names_and_ec2_does_not_have_is_told(
     region: Region, wrong: dict[str, Any], why: str
 ) -> None:
     finding = (await found(region, template(**wrong)))["template work"]
-    assert not finding.fine and why in finding.words and finding.advice == "correct [templates.work.ec2]"
+    assert finding.level is Level.FAILED and why in finding.words
+    assert finding.advice == "correct [templates.work.ec2]"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,7 @@ async def test_each_missing_permission_is_told_with_the_way_to_get_it(
 ) -> None:
     fake.faults.denied = frozenset({action})
     finding = (await found(region))["template work permission"]
-    assert not finding.fine and finding.fatal
+    assert finding.level is Level.FAILED
     assert action in finding.words and "muster iam" in finding.advice
 
 
@@ -145,7 +147,7 @@ async def test_a_right_that_only_spot_lacks_is_told_for_templates_that_use_spot(
     assert "template work permission" not in await found(region)
     for usage in ((UsageClass.SPOT,), (UsageClass.ON_DEMAND, UsageClass.SPOT)):
         finding = (await found(region, replace(template(), usage=usage)))["template work permission"]
-        assert not finding.fine and finding.fatal and "RunInstances" in finding.words
+        assert finding.level is Level.FAILED and "RunInstances" in finding.words
 
 
 async def test_whatever_else_ec2_has_against_a_trial_is_told(region: Region, fake: FakeEc2) -> None:
@@ -154,16 +156,17 @@ async def test_whatever_else_ec2_has_against_a_trial_is_told(region: Region, fak
     findings = await found(region)
     for verb, why in (("run_instances", "Instance Profile"), ("create_fleet", "RequestLimitExceeded")):
         finding = findings[f"template work {verb}"]
-        assert (finding.fine, finding.fatal) == (False, False) and why in finding.words
+        assert finding.level is Level.WARNING and why in finding.words
 
 
 async def test_rights_that_hang_on_a_tag_are_a_warning_that_says_why(region: Region, fake: FakeEc2) -> None:
     fake.faults.own_tag = ("muster:installation", "inst-1")
-    bad = [each for each in (await found(region)).values() if not each.fine]
+    bad = [each for each in (await found(region)).values() if each.level is not Level.OK]
     verbs = ["create_launch_template_version", "get_console_output", "terminate_instances"]
     assert [each.subject.rpartition(" ")[2] for each in bad] == verbs
     for each in bad:
-        assert not each.fatal and "the tag conditions that" in each.words and "muster iam" in each.advice
+        assert each.level is Level.WARNING and "muster iam" in each.advice
+        assert "the tag conditions that" in each.words
 
 
 async def test_a_quota_below_what_the_templates_may_use_is_a_warning(region: Region, fake: FakeEc2) -> None:
@@ -178,8 +181,8 @@ async def test_a_quota_below_what_the_templates_may_use_is_a_warning(region: Reg
     fake.faults.quotas = {QUOTAS[UsageClass.SPOT]: 39.0, QUOTAS[UsageClass.ON_DEMAND]: 40.0}
     findings = await found(region, both)
     spot, on_demand = findings["ec2 quota spot"], findings["ec2 quota on-demand"]
-    assert (spot.fine, spot.fatal) == (False, False) and "need 40" in spot.words
-    assert on_demand.fine
+    assert spot.level is Level.WARNING and "need 40" in spot.words
+    assert on_demand.level is Level.OK
 
 
 # --- policies ---------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from muster.config.values import LOOPBACK
 from muster.domain.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 INSTALL = "pip install 'muster-compute[azure]'"
 _TENANT = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID")
 _PROOFS = ("AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_FEDERATED_TOKEN_FILE")
-
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def is_loopback(endpoint: str) -> bool:

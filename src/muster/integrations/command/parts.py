@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from muster.domain import deadlines
 from muster.integration import Parts, Site
 from muster.integrations.command import dialect
 from muster.integrations.command.calls import Caller
@@ -38,12 +37,7 @@ async def connect(site: Site) -> Parts:
     verifiers: dict[str, CommandVerifier] = {}
     async with AsyncExitStack() as opened:
         for config in configs:
-            maker = MachineMaker(
-                provider=config.provider,
-                key=key,
-                servers=site.urls,
-                dead_man=lambda spec: deadlines.first_dead_man(spec, site.limits),
-            )
+            maker = MachineMaker(provider=config.provider, key=key, servers=site.urls, dead_man=site.dead_man)
             spoken = dialect_of(config, installation_id=site.installation_id)
             provider = CommandProvider(config, spoken, maker, installation_id=site.installation_id)
             opened.push_async_callback(provider.close)

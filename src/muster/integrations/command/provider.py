@@ -28,7 +28,6 @@ from muster.integrations.command.protocol import (
     Feature,
     Hello,
     Launched,
-    MachineIs,
     MachineSeen,
     Short,
 )
@@ -240,7 +239,7 @@ class CommandProvider:
             token=origin.token,
             instance_type=_shown_type(self.name, seen.type, size),
             usage_class=asked.usage_class if asked is not None else UsageClass(seen.usage),
-            state=_STATES[seen.state],
+            state=MachineState(seen.state),
             why=seen.why,
         )
 
@@ -250,14 +249,6 @@ class CommandProvider:
             self.visibility_window = hello.visibility_window
         self.call_timeout = self._config.call_timeout or hello.call_timeout
         return hello
-
-
-_STATES = {
-    MachineIs.PENDING: MachineState.PENDING,
-    MachineIs.RUNNING: MachineState.RUNNING,
-    MachineIs.STOPPING: MachineState.STOPPING,
-    MachineIs.GONE: MachineState.GONE,
-}
 
 
 def _shown_type(provider: str, name: str, size: str) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
 from muster.integrations.docker import answers, journal
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer, path_of
@@ -63,21 +64,9 @@ class Looks:
                 if error.missing:
                     return machine
                 raise
-            known = replace_cause(machine, found)
+            why = answers.why(found, memory_mib=answers.memory_of(found))
+            known = replace(machine, why=why, reason=answers.reason_of(found))
             self._causes[container.id] = known
             while len(self._causes) > CAUSES_MOST:
                 self._causes.pop(next(iter(self._causes)))
         return known
-
-
-def replace_cause(machine: Machine, inspected: object) -> Machine:
-    return Machine(
-        id=machine.id,
-        installation_id=machine.installation_id,
-        token=machine.token,
-        instance_type=machine.instance_type,
-        usage_class=machine.usage_class,
-        state=machine.state,
-        why=answers.why(inspected, memory_mib=answers.memory_of(inspected)),
-        reason=answers.reason_of(inspected),
-    )

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import muster.agent
-from muster.domain import deadlines
 from muster.domain import node as nodes
 from muster.domain.errors import Conflict
 from muster.domain.lifecycle import NodeState
@@ -33,7 +32,7 @@ async def connect(site: Site) -> Parts:
         configs,
         installation_id=site.installation_id,
         servers=site.urls,
-        dead_man=lambda spec: deadlines.first_dead_man(spec, site.limits),
+        dead_man=site.dead_man,
         clock=site.clock,
         ids=site.ids,
         advance=boot_phases(site),

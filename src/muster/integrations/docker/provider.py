@@ -12,7 +12,7 @@ from typing import Any
 
 from muster.domain.errors import Uncertain
 from muster.domain.reasons import Reason
-from muster.domain.template import TemplateSpec, UsageClass
+from muster.domain.template import TemplateSpec
 from muster.integrations.docker import answers, body, journal, names
 from muster.integrations.docker.api import Engine, EngineError, NoAnswer, path_of
 from muster.integrations.docker.journal import ENDED, Fate
@@ -169,18 +169,7 @@ class DockerProvider:
             return [await self._looks.explained(engine, view, each) for each in found]
         except (EngineError, NoAnswer) as error:
             why = journal.lost(error, engine)
-            return [self._uncertain(machine, why) for machine in asked]
-
-    def _uncertain(self, machine: MachineName, why: str) -> Machine:
-        return Machine(
-            id=machine.id,
-            installation_id=self._installation_id,
-            token="",
-            instance_type="",
-            usage_class=UsageClass.ON_DEMAND,
-            state=MachineState.UNKNOWN,
-            why=why,
-        )
+            return [Machine.unknown(machine.id, self._installation_id, why) for machine in asked]
 
     # --- ending -----------------------------------------------------------------------------------
 

@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from muster.integration import Check, Level, Machine
+from muster.config.values import LOOPBACK
+from muster.integration import Check, Machine
 
 if TYPE_CHECKING:
     from muster.config import Config
-    from muster.integrations.ec2.inspection import AwsCheck
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 UNKNOWN = "inst-unknown"
 """Without a server, the installation's id is unknown."""
 
@@ -28,8 +27,7 @@ def checks(machine: Machine) -> Iterator[Check]:
         return
     yield _public_url(config)
     try:
-        for finding in _asked(config, machine.installation_id or UNKNOWN):
-            yield _check(finding)
+        yield from _asked(config, machine.installation_id or UNKNOWN)
     except MusterError as error:
         yield Check.failed("ec2", str(error))
 
@@ -49,7 +47,7 @@ def _public_url(config: "Config") -> Check:
     return Check.failed("public_url", words, "set server.public_url to an address that the subnets can reach")
 
 
-def _asked(config: "Config", installation_id: str) -> "list[AwsCheck]":
+def _asked(config: "Config", installation_id: str) -> list[Check]:
     import asyncio
 
     from muster.domain import deadlines
@@ -59,18 +57,14 @@ def _asked(config: "Config", installation_id: str) -> "list[AwsCheck]":
     from muster.integrations.ec2.tables import Ec2Settings
     from muster.system import SystemClock, SystemIds
 
-    ec2 = config.tables["ec2"]
-    settings = Ec2Settings(
-        region=ec2.region,
-        installation_id=installation_id,
-        servers=tuple(sorted(config.server.public_url)),
-        dead_man=lambda spec: deadlines.first_dead_man(spec, config.limits),
-        account=ec2.account,
-        endpoint_url=ec2.endpoint_url,
-        certificates=ec2.certificates,
+    settings = Ec2Settings.of(
+        config.tables["ec2"],
+        installation_id,
+        config.server.public_url,
+        lambda spec: deadlines.first_dead_man(spec, config.limits),
     )
 
-    async def ask() -> "list[AwsCheck]":
+    async def ask() -> list[Check]:
         aws = Aws(settings, SystemClock(), SystemIds())
         # As a server would: it doesn't start without the certificate.
         Ec2Verifier(settings, aws, SystemClock())
@@ -81,13 +75,3 @@ def _asked(config: "Config", installation_id: str) -> "list[AwsCheck]":
             await aws.close()
 
     return asyncio.run(ask())
-
-
-def _check(finding: "AwsCheck") -> Check:
-    bad = Level.FAILED if finding.fatal else Level.WARNING
-    return Check(
-        subject=finding.subject,
-        level=Level.OK if finding.fine else bad,
-        words=finding.words,
-        advice=finding.advice,
-    )

@@ -1,12 +1,12 @@
 """What can be found out about an EC2 set-up without launching anything: looks, and dry runs of the rest."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from muster.domain.errors import MusterError, Refused
 from muster.domain.ids import LaunchId
 from muster.domain.template import TemplateSpec, UsageClass
+from muster.integration import Check
 from muster.integrations.ec2 import fleet, launch_templates, user_data
 from muster.integrations.ec2.api import Aws
 from muster.integrations.ec2.errors import (
@@ -36,16 +36,6 @@ SHOWN_TYPES = 5
 _FAILURES = (AwsError, NoAnswer, NotAsked)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AwsCheck:
-    subject: str
-    words: str
-    fine: bool = True
-    fatal: bool = True
-    """What isn't fine and not fatal is a warning."""
-    advice: str = ""
-
-
 class Inspection:
     def __init__(self, settings: Ec2Settings, aws: Aws) -> None:
         self._settings = settings
@@ -53,41 +43,40 @@ class Inspection:
         self._survey = Placements(aws)
         self._sizes = Sizes(aws)
 
-    async def findings(self, templates: Sequence[TemplateSpec]) -> AsyncIterator[AwsCheck]:
+    async def findings(self, templates: Sequence[TemplateSpec]) -> AsyncIterator[Check]:
         try:
             who = await self._aws.read("get_caller_identity", service="sts")
         except _FAILURES as error:
             advice = "give the server credentials as every AWS SDK finds them: environment, profile or role"
-            yield _broken("ec2 credentials", str(error), advice)
+            yield Check.failed("ec2 credentials", str(error), advice)
             return
-        yield AwsCheck(subject="ec2 credentials", words=f"{who['Arn']} in {self._settings.region}")
+        yield Check.ok("ec2 credentials", f"{who['Arn']} in {self._settings.region}")
         if self._settings.account and self._settings.account != who["Account"]:
             words = f"ec2.account is {self._settings.account}, and the credentials are of {who['Account']}"
-            yield _broken("ec2 account", words, "set ec2.account to where the machines are, or leave it out")
+            advice = "set ec2.account to where the machines are, or leave it out"
+            yield Check.failed("ec2 account", words, advice)
         for template in templates:
             async for finding in self._template(template):
                 yield finding
         async for finding in self._quotas(templates):
             yield finding
 
-    async def _template(self, template: TemplateSpec) -> AsyncIterator[AwsCheck]:
+    async def _template(self, template: TemplateSpec) -> AsyncIterator[Check]:
         subject = f"template {template.name}"
         try:
             place = await self._survey.place(spec_of(template))
             await self._groups(template)
         except (Refused, *_FAILURES) as error:
             words = str(error).removeprefix("cannot launch: ")
-            yield _broken(subject, words, f"correct [templates.{template.name}.ec2]")
+            yield Check.failed(subject, words, f"correct [templates.{template.name}.ec2]")
             return
-        yield AwsCheck(
-            subject=subject, words=f"image and groups are there, subnets in {', '.join(place.zones)}"
-        )
+        yield Check.ok(subject, f"image and groups are there, subnets in {', '.join(place.zones)}")
         asked = _example(template, self._settings.installation_id)
         try:
             fit = await self._sizes.fit(asked, spec_of(template))
         except (Refused, *_FAILURES) as error:
             words = str(error).removeprefix("cannot launch: ")
-            yield _broken(f"{subject} instance types", words, f"correct [templates.{template.name}]")
+            yield Check.failed(f"{subject} instance types", words, f"correct [templates.{template.name}]")
             return
         yield _chosen(f"{subject} instance types", asked, fit)
         try:
@@ -95,7 +84,7 @@ class Inspection:
             script = user_data.script(agent(), servers=self._settings.servers, dead_man=dead_man)
             content = launch_templates.content(asked, spec_of(template), script=script, place=place)
         except MusterError as error:
-            yield _broken(f"{subject} user data", str(error), "make it smaller")
+            yield Check.failed(f"{subject} user data", str(error), "make it smaller")
             return
         yield await self._kept(subject, content)
         for verb, given in _dry_runs(asked, content, fit):
@@ -108,15 +97,15 @@ class Inspection:
         if groups:
             await self._aws.read("describe_security_groups", GroupIds=groups)
 
-    async def _kept(self, subject: str, content: launch_templates.Content) -> AwsCheck:
+    async def _kept(self, subject: str, content: launch_templates.Content) -> Check:
         try:
             number = await LaunchTemplates(self._aws).found(content)
         except _FAILURES as error:
-            return _broken(f"{subject} launch template", str(error), "see `muster iam`")
+            return Check.failed(f"{subject} launch template", str(error), "see `muster iam`")
         words = f"{content.name} has it as version {number}" if number else "is made at the first launch"
-        return AwsCheck(subject=f"{subject} launch template", words=words)
+        return Check.ok(f"{subject} launch template", words)
 
-    async def _may(self, subject: str, verb: str, given: Mapping[str, Any]) -> AwsCheck | None:
+    async def _may(self, subject: str, verb: str, given: Mapping[str, Any]) -> Check | None:
         """Return why a call would be denied, or None if it would be allowed, as far as that is known now."""
         try:
             await self._aws.read(verb, DryRun=True, **given)
@@ -127,14 +116,12 @@ class Inspection:
                 return None
             words = f"{verb}: a trial of it is refused ({error})"
             advice = "it may be about the trial alone; else correct what the template names"
-            return AwsCheck(subject=f"{subject} {verb}", words=words, fine=False, fatal=False, advice=advice)
+            return Check.warning(f"{subject} {verb}", words, advice)
         except (NoAnswer, NotAsked) as error:
-            return AwsCheck(
-                subject=f"{subject} permission", words=f"{verb}: {error}", fine=False, fatal=False
-            )
+            return Check.warning(f"{subject} permission", f"{verb}: {error}")
         return None
 
-    async def _quotas(self, templates: Sequence[TemplateSpec]) -> AsyncIterator[AwsCheck]:
+    async def _quotas(self, templates: Sequence[TemplateSpec]) -> AsyncIterator[Check]:
         for usage, code in QUOTAS.items():
             wanted = sum(
                 each.max_nodes * each.size(each.resource_class).cpu
@@ -144,7 +131,7 @@ class Inspection:
             if wanted:
                 yield await self._quota(usage, code, wanted)
 
-    async def _quota(self, usage: UsageClass, code: str, wanted: int) -> AwsCheck:
+    async def _quota(self, usage: UsageClass, code: str, wanted: int) -> Check:
         subject = f"ec2 quota {usage}"
         try:
             answer = await self._aws.read(
@@ -152,28 +139,24 @@ class Inspection:
             )
         except _FAILURES as error:
             advice = "allow servicequotas:GetServiceQuota, or look it up in the console"
-            return AwsCheck(subject=subject, words=str(error), fine=False, fatal=False, advice=advice)
+            return Check.warning(subject, str(error), advice)
         allowed = int(answer["Quota"]["Value"])
         words = f"{allowed} processors, and the templates' max_nodes need {wanted}"
         if wanted > allowed:
             advice = f"ask AWS to raise quota {code}, or lower max_nodes"
-            return AwsCheck(subject=subject, words=words, fine=False, fatal=False, advice=advice)
-        return AwsCheck(subject=subject, words=words)
+            return Check.warning(subject, words, advice)
+        return Check.ok(subject, words)
 
 
-def _broken(subject: str, words: str, advice: str) -> AwsCheck:
-    return AwsCheck(subject=subject, words=words, fine=False, advice=advice)
-
-
-def _denied(subject: str, verb: str, why: str) -> AwsCheck:
+def _denied(subject: str, verb: str, why: str) -> Check:
     advice = "give the server's credentials the policy that `muster iam` prints"
     if verb not in ON_WHAT_IS_MADE:
-        return _broken(subject, f"{verb}: {why}", advice)
+        return Check.failed(subject, f"{verb}: {why}", advice)
     words = (
         f"{verb}: can't be checked without a machine of this installation: the tag conditions that "
         f"`muster iam` prints deny the call ({why})"
     )
-    return AwsCheck(subject=f"{subject} {verb}", words=words, fine=False, fatal=False, advice=advice)
+    return Check.warning(f"{subject} {verb}", words, advice)
 
 
 def _example(template: TemplateSpec, installation_id: str) -> LaunchRequest:
@@ -190,17 +173,17 @@ def _example(template: TemplateSpec, installation_id: str) -> LaunchRequest:
     )
 
 
-def _chosen(subject: str, asked: LaunchRequest, fit: Fit) -> AwsCheck:
+def _chosen(subject: str, asked: LaunchRequest, fit: Fit) -> Check:
     size = asked.resource_class
     if not fit.types:
         words = "can't be checked: the credentials lack ec2:GetInstanceTypesFromInstanceRequirements"
         advice = "give the server's credentials the policy that `muster iam` prints"
-        return AwsCheck(subject=subject, words=words, fine=False, fatal=False, advice=advice)
+        return Check.warning(subject, words, advice)
     more = f" and {len(fit.types) - SHOWN_TYPES} more" if len(fit.types) > SHOWN_TYPES else ""
     words = f"{size.name} ({size.cpu} cpu, {size.memory_mib} MiB): {', '.join(fit.types[:SHOWN_TYPES])}{more}"
     if fit.cpu_most > size.cpu:
         words += f"; no type has exactly {size.cpu} cpu, so up to {fit.cpu_most} will do"
-    return AwsCheck(subject=subject, words=words)
+    return Check.ok(subject, words)
 
 
 def _dry_runs(

@@ -2,7 +2,6 @@
 
 import logging
 
-from muster.domain import deadlines
 from muster.integration import Parts, Site
 from muster.integrations.ec2.identity import Ec2Verifier
 from muster.integrations.ec2.provider import Ec2Provider
@@ -15,18 +14,7 @@ async def connect(site: Site) -> Parts:
     given: Ec2Config = site.tables[EC2]
     if not site.public and given.endpoint_url is None:
         logger.warning("machines on EC2 can't reach %s: set server.public_url", ", ".join(site.urls))
-    settings = Ec2Settings(
-        region=given.region,
-        installation_id=site.installation_id,
-        servers=tuple(
-            sorted(site.urls)
-        ),  # machines start with the same program, whichever replica launches them
-        dead_man=lambda spec: deadlines.first_dead_man(spec, site.limits),
-        account=given.account,
-        endpoint_url=given.endpoint_url,
-        certificates=given.certificates,
-        visibility_window=given.visibility_window,
-    )
+    settings = Ec2Settings.of(given, site.installation_id, site.urls, site.dead_man)
     provider = Ec2Provider(settings, site.clock, site.ids)
     try:
         await provider.open()

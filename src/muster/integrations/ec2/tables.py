@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Self
 
 from muster.config import values
 from muster.config.tables import Table, TemplateTable
@@ -144,3 +145,22 @@ class Ec2Settings:
     reads_per_second: float = 2.0
     """For everything that only looks, whatever the number of operations."""
     writes_per_second: float = 5.0
+
+    @classmethod
+    def of(
+        cls,
+        config: Ec2Config,
+        installation_id: str,
+        servers: Sequence[str],
+        dead_man: Callable[[TemplateSpec], float],
+    ) -> Self:
+        return cls(
+            region=config.region,
+            installation_id=installation_id,
+            servers=tuple(sorted(servers)),  # the same program, whichever replica launches
+            dead_man=dead_man,
+            account=config.account,
+            endpoint_url=config.endpoint_url,
+            certificates=config.certificates,
+            visibility_window=config.visibility_window,
+        )

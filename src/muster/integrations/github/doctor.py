@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from muster.config.values import LOOPBACK
 from muster.domain.errors import MusterError, ProviderError, Throttled
 from muster.integration import Check
 from muster.integrations.github.runners import Scope
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from muster.integrations.github.tables import GitHubConfig
 
 SUBJECT = "github"
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def checks(config: "Config") -> Iterator[Check]:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 
-from muster.domain import deadlines
 from muster.integration import Parts, Site
 from muster.integrations.kvm.accelerators import choose
 from muster.integrations.kvm.provider import KvmProvider
@@ -27,7 +26,7 @@ async def connect(site: Site) -> Parts:
         capacity=settings.capacity,
         qemu=settings.qemu,
         accelerator=accelerator,
-        dead_man=lambda spec: deadlines.first_dead_man(spec, site.limits),
+        dead_man=site.dead_man,
     )
     return Parts(
         providers=(provider,),

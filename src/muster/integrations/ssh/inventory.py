@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from muster.config.values import LOOPBACK
 from muster.domain.errors import InvalidRequest
 from muster.domain.matching import type_matches
 from muster.integrations.ssh.tables import HostArchitecture, HostConfig, SshConfig, SshSpec
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -293,19 +293,3 @@ def machine(told: Mapping[str, Any], host: str, installation_id: str) -> Machine
         state=MachineState(told["state"]),
         why=f"{why} ({host})" if why else "",
     )
-
-
-def uncertain(slots: Sequence[str], host: str, installation_id: str, why: str) -> list[Machine]:
-    """Machines of a host that can't be asked."""
-    return [
-        Machine(
-            id=f"{slot}@{host}",
-            installation_id=installation_id,
-            token="",
-            instance_type="",
-            usage_class=UsageClass.ON_DEMAND,
-            state=MachineState.UNKNOWN,
-            why=why,
-        )
-        for slot in slots
-    ]

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Sequence
 
 import muster.agent
-from muster.domain import deadlines
 from muster.integration import Parts, Site
 from muster.integrations.ssh.hosts import Hosts, RemoteHost, Tunnel
 from muster.integrations.ssh.inventory import Inventory
@@ -36,7 +35,7 @@ async def connect(site: Site) -> Parts:
         hosts,
         installation_id=site.installation_id,
         servers=servers,
-        dead_man=lambda spec: deadlines.first_dead_man(spec, site.limits),
+        dead_man=site.dead_man,
     )
     return Parts(
         providers=(provider,),

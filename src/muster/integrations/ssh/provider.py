@@ -15,7 +15,7 @@ from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
 from muster.integrations.ssh import session
 from muster.integrations.ssh.hosts import Hosts, RemoteHost
-from muster.integrations.ssh.launcher import Launcher, by_host, machine, parted, uncertain
+from muster.integrations.ssh.launcher import Launcher, by_host, machine, parted
 from muster.ports.identity import Identity
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
 
@@ -27,7 +27,7 @@ WATCH_EVERY = 2.0
 
 
 class SshProvider:
-    """Implements muster.ports.provider.NodeProvider and muster.ports.endings.Endings."""
+    """Implements muster.ports.provider.NodeProvider and muster.ports.provider.EndingsSource."""
 
     name = NAME
     visibility_window = 0.0
@@ -81,8 +81,8 @@ class SshProvider:
         found: dict[str, Machine] = {}
         for name, slots in wanted.items():
             if name in missing:
-                unsure = uncertain(slots, name, self._installation_id, str(missing[name]))
-                found |= {each.id: each for each in unsure}
+                ids, why = [f"{slot}@{name}" for slot in slots], str(missing[name])
+                found |= {each: Machine.unknown(each, self._installation_id, why) for each in ids}
             else:
                 found |= {each.id: each for each in self._machines(name, answers[name])}
         return found
