@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import open_client
+from muster.cli.connection import calls, open_client
 from muster.cli.exits import UsageProblem
 
 
@@ -22,8 +22,6 @@ def acknowledge(
 
     A finding without a known start, such as a slow store, comes back after an hour.
     """
-    from muster.client import calls
-
     if bool(findings) == everything:
         raise UsageProblem(
             "cannot acknowledge without a finding: name some as in `muster status`, or use --all"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import open_client
+from muster.cli.connection import calls, open_client
 from muster.cli.exits import UsageProblem
 from muster.domain.text import counted
 
@@ -27,7 +27,6 @@ def apply(
 ) -> None:
     """Apply the templates and limits of a muster.toml. Warm nodes are replaced only if they would be made
     differently."""
-    from muster.client import calls
     from muster.config import load
 
     if not file.exists():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import open_client
+from muster.cli.connection import calls, open_client
 from muster.cli.durations import parse_duration
 from muster.domain.recent_changes import ActFilter
 
@@ -59,8 +59,6 @@ def audit(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with new acts.")] = False,
 ) -> None:
     """Show who did what, oldest first. In JSON one act per line. For admins."""
-    from muster.client import calls
-
     if follow and until is not None:
         raise typer.BadParameter("--until and --follow exclude each other")
     wanted = ActFilter(who=who or "", names=tuple(action or ()), entity=entity or "")
@@ -83,8 +81,6 @@ def audit(
 def _past(
     client: "SyncClient", since: datetime | None, until: datetime | None, wanted: ActFilter
 ) -> "Iterator[Event]":
-    from muster.client import calls
-
     return client.items(
         lambda cursor: calls.audit(
             since=None if since is None else since.isoformat(),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import options, output
-from muster.cli.connection import ask, open_client
+from muster.cli.connection import ask, calls, open_client
 from muster.cli.durations import format_taken
 from muster.cli.operation_watch import finish_or_detach
 from muster.cli.options import list_group, lists
@@ -56,8 +56,6 @@ def listed(*, state: State = None) -> None:
 
 
 def _all(client: "SyncClient", state: list[str]) -> "list[Cluster]":
-    from muster.client import calls
-
     return list(client.items(lambda cursor: calls.clusters(state=state, cursor=cursor, limit=_PAGE)))
 
 
@@ -76,8 +74,6 @@ def create(
     Asking again for one that is being made watches that. `muster operations cancel` stops it and removes all
     that was made.
     """
-    from muster.client import calls
-
     # Checked here too: a bad name needs no server to be refused.
     request = ClusterCreateRequest(name=name, template=template, timeout=timeout)
     with open_client() as client:
@@ -98,8 +94,6 @@ def _ready(operation: "Operation", name: str) -> None:
 @app.command()
 def show(name: Name) -> None:
     """Show a cluster, and the progress of work on it."""
-    from muster.client import calls
-
     found = ask(calls.cluster(name))
     spec = found.spec
     roles = "\n".join(f"{each.role} on {each.scope}" for each in spec.roles)
@@ -158,8 +152,6 @@ def delete(
     The group that it is in goes too, if Muster made it and nothing else is in it. A cluster that is still
     being made is cancelled, and all that was made so far is removed.
     """
-    from muster.client import calls
-
     with open_client() as client:
         operation = client.send(calls.delete_cluster(name, key=key))
         cancelling = operation.kind is Kind.CLUSTER_CREATE

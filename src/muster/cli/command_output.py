@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from muster.cli import output
+from muster.cli.connection import calls
 from muster.cli.exits import FAILED, code_of_operation
 from muster.domain.command import OUTPUT_CAP
 from muster.domain.errors import MusterError, NotFound
@@ -103,8 +104,6 @@ def _stop(over: threading.Event, items: "queue.Queue[Item]") -> None:
 
 
 def _output(client: "SyncClient", command: "Command", *, follow: bool, marked: bool) -> Iterator[bytes]:
-    from muster.client import calls
-
     yield from client.follow(command.id) if follow else _kept(client, command)
     if marked:
         kept = client.send(calls.command(command.id)).kept
@@ -117,8 +116,6 @@ def _output(client: "SyncClient", command: "Command", *, follow: bool, marked: b
 
 
 def _kept(client: "SyncClient", command: "Command") -> Iterator[bytes]:
-    from muster.client import calls
-
     offset = 0
     while piece := client.send(calls.output(command.id, offset=offset)):
         offset += len(piece)
@@ -213,8 +210,6 @@ class SilenceMonitor:
 
     def look(self, client: "SyncClient") -> None:
         """Ask after those that were quiet since the last look, and tell what changed."""
-        from muster.client import calls
-
         heard, self._heard = self._heard, set()
         quiet = [command for command in list(self._open.values()) if command.ordinal not in heard]
         for command in quiet[:LOOKED_AT_MOST]:
@@ -258,8 +253,6 @@ def monitor_silence(client: "SyncClient", commands: Iterable["Command"]) -> Iter
 
 def commands_of_run(client: "SyncClient", operation: "Operation") -> "list[Command]":
     """Return the commands that a `run` has started; a run that failed early may have few or none."""
-    from muster.client import calls
-
     found = []
     for number in range(operation.detail.count or 0):
         with suppress(NotFound):

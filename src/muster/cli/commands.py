@@ -6,7 +6,7 @@ import typer
 
 from muster.cli import output
 from muster.cli.command_output import describe_end
-from muster.cli.connection import ask, is_command, is_operation, open_client
+from muster.cli.connection import ask, calls, is_command, is_operation, open_client
 from muster.cli.options import list_group, lists
 from muster.domain.errors import NotFound
 from muster.domain.operation import Kind
@@ -28,8 +28,6 @@ Target = Annotated[str, typer.Argument(metavar="COMMAND", help="A command's id, 
 @lists(app)
 def listed(*, run: OfRun = None, limit: Limit = 20) -> None:
     """List commands, newest first."""
-    from muster.client import calls
-
     with open_client() as client:
         if run is None:
             found = client.send(calls.commands(limit=limit)).items
@@ -48,8 +46,6 @@ def listed(*, run: OfRun = None, limit: Limit = 20) -> None:
 
 def of_target(client: "SyncClient", target: str) -> "list[Command]":
     """Return one command, or all commands of a run or an operation, oldest first."""
-    from muster.client import calls
-
     if is_command(target):
         return [client.send(calls.command(target))]
     found: tuple[Command, ...]
@@ -80,8 +76,6 @@ def _typed(command: "Command") -> str:
 @app.command()
 def show(target: Target) -> None:
     """Show a command: its arguments, state and result."""
-    from muster.client import calls
-
     found = ask(calls.command(target))
     output.show_facts(
         found,
@@ -111,8 +105,6 @@ def cancel(
     ],
 ) -> None:
     """Kill commands with all their processes. The nodes stay with their run."""
-    from muster.client import calls
-
     with open_client() as client:
         found = of_target(client, target)
         if not found:

@@ -4,7 +4,8 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from muster.cli import progress_views
 from muster.cli.exits import Misspelt, UsageProblem
@@ -16,9 +17,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from muster.client import SyncClient
+    from muster.client import calls as calls  # noqa: PLC0414 — commands import it from here
     from muster.client.calls import Call
     from muster.config import Connection
     from muster.wire.operations import Operation
+else:
+
+    class _Calls:
+        """`muster.client.calls`, imported with the first call: help and refusals of bad input need none."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(import_module("muster.client.calls"), name)
+
+    calls = _Calls()
 
 T = TypeVar("T")
 _OPERATION = re.compile(r"op-[0-9a-z]{12,40}", re.ASCII)
@@ -77,8 +88,6 @@ def _nearly(client: "SyncClient", error: NotFound) -> NotFound | None:
     """Return an error that names the template that was probably meant."""
     from difflib import get_close_matches
 
-    from muster.client import calls
-
     if error.what != "template":
         return None
     try:
@@ -126,8 +135,6 @@ def is_command(name: str) -> bool:
 
 def find_operation(client: "SyncClient", name: str) -> "Operation":
     """Return an operation by its id, or of a run: its `run` operation, else its newest provision."""
-    from muster.client import calls
-
     if is_operation(name):
         return client.send(calls.operation(name))
     found = client.send(calls.operations(run=name, limit=_LOOKED_AT)).items
@@ -142,8 +149,6 @@ def find_operation(client: "SyncClient", name: str) -> "Operation":
 
 def find_provision(client: "SyncClient", name: str) -> str:
     """Return the id of a provision: the given id, or the only one of a run that has nodes in use."""
-    from muster.client import calls
-
     if is_operation(name):
         return name
     ids: dict[str, None] = {}

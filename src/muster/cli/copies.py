@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Self
 
 from muster.cli import downloads, uploads
+from muster.cli.connection import calls
 from muster.cli.exits import UsageProblem
 from muster.domain.command import TREE_BYTES_MAX, Execution
 from muster.domain.errors import NotFound
@@ -146,8 +147,6 @@ def fetch(client: "SyncClient", remote: Remote, target: Path, *, force: bool) ->
 
 def _execute(client: "SyncClient", remote: Remote, execution: Execution, what: str) -> "tuple[Command, str]":
     """Run on the node. Return how it ended and its last line of output. Raises UsageProblem with it."""
-    from muster.client import calls
-
     (made,) = client.send(calls.execute(execution, **remote.target))  # type: ignore[arg-type]
     lines = b"".join(client.follow(made.id)).decode(errors="replace").strip().splitlines()
     said, done = lines[-1] if lines else "", client.send(calls.command(made.id))

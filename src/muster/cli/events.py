@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import open_client
+from muster.cli.connection import calls, open_client
 from muster.domain.errors import CursorLost
 from muster.domain.node import RENEWED
 from muster.domain.text import counted
@@ -26,8 +26,6 @@ def events(
     ] = False,
 ) -> None:
     """Show past events, oldest first; with --follow, also new ones. In JSON one event per line."""
-    from muster.client import calls
-
     everything = everything or output.wants_json()
     with open_client() as client:
         while True:

@@ -8,7 +8,7 @@ import typer
 from muster.cli import command_output, options, output
 from muster.cli import stdin as given
 from muster.cli.command_output import print_failures, worst_exit_code
-from muster.cli.connection import is_operation, open_client
+from muster.cli.connection import calls, is_operation, open_client
 from muster.cli.durations import parse_duration
 from muster.cli.operation_watch import Patience, detachable
 from muster.cli.output import Raw, plain
@@ -47,8 +47,6 @@ def execute(
     MUSTER_RUN, MUSTER_INDEX, MUSTER_COUNT and MUSTER_NODE tell each copy which one it is. The exit code is
     the worst of them.
     """
-    from muster.client import calls
-
     named = is_operation(target)
     if not stdin:
         given.refuse_unread()
@@ -85,8 +83,6 @@ def _again(commands: Sequence["Command"]) -> str:
 
 
 def _watched(client: "SyncClient", commands: Sequence["Command"], wait: float | None) -> int:
-    from muster.client import calls
-
     how, patience, outputs = _again(commands), Patience(wait), None
     with detachable(how):
         if output.wants_json():

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import find_provision, open_client
+from muster.cli.connection import calls, find_provision, open_client
 from muster.cli.durations import format_clock
 from muster.cli.options import duration_option
 from muster.domain.text import counted
@@ -17,8 +17,6 @@ def extend(
     by: Annotated[float, duration_option("--by", help="e.g. 30m.")],
 ) -> None:
     """Give the nodes of a run more time."""
-    from muster.client import calls
-
     with open_client() as client:
         nodes = client.send(calls.extend(find_provision(client, target), by)).items
     left = min((output.time_left(node.deadline_at) for node in nodes), default="-")

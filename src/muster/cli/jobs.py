@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import ask, open_client
+from muster.cli.connection import ask, calls, open_client
 from muster.cli.durations import format_taken
 from muster.cli.options import list_group, lists
 from muster.domain import checks
@@ -28,8 +28,6 @@ Name = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, such as 
 @lists(app)
 def listed(*, state: State = None, limit: Limit = 50) -> None:
     """List jobs, newest first. Completed ones only with `--state completed`."""
-    from muster.client import calls
-
     for each in state or ():
         checks.known("state", each, tuple(JobState))
     with open_client() as client:
@@ -87,8 +85,6 @@ def _source(source: "JobSource") -> str:
 @app.command()
 def show(name: Name) -> None:
     """Show a job: what its source said, which node runs it, or why none does."""
-    from muster.client import calls
-
     job = ask(calls.job(name))
     output.show_facts(job, _facts(job))
 
@@ -123,8 +119,6 @@ def _facts(job: "Job") -> tuple[tuple[str, str], ...]:
 @app.command()
 def why(name: Name) -> None:
     """Say why a job waits: what holds it back, or how far its machine is."""
-    from muster.client import calls
-
     with open_client() as client:
         job = client.send(calls.job(name))
         waits = job.state == JobState.QUEUED and job.operation_id is not None and job.unserved is None

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from muster.wire.tokens import Identity
 
 _MACHINE_MOST = 63
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def login(
@@ -103,8 +102,10 @@ def _host_name(netloc: str) -> str:
 def _warn_plain(url: str) -> None:
     from urllib.parse import urlsplit
 
+    from muster.config.values import LOOPBACK
+
     parts = urlsplit(url)
-    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
         output.print_notice(
             "plain_http", f"careful: {url} is plain HTTP; others can read the login on its way"
         )

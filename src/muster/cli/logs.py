@@ -6,7 +6,7 @@ import typer
 
 from muster.cli import command_output, options, output
 from muster.cli.commands import of_target
-from muster.cli.connection import open_client
+from muster.cli.connection import calls, open_client
 from muster.cli.operation_watch import Patience, detachable
 from muster.cli.output import Raw
 from muster.domain.errors import NotFound
@@ -29,8 +29,6 @@ def logs(
     _raw: Raw = False,
 ) -> None:
     """Show what the last commands of a run wrote, line by line: `[0] …`."""
-    from muster.client import calls
-
     how = f"see the rest with `muster logs -f {target}`"
     with open_client() as client:
         batches = _batches(client, target)

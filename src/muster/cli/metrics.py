@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import ask
+from muster.cli.connection import ask, calls
 from muster.cli.options import list_group, lists
 
 app = list_group("List metrics; print alert rules and a dashboard.")
@@ -22,8 +22,6 @@ _HEAD = re.compile(r"^# (HELP|TYPE) (\S+) (.*)$", re.MULTILINE)
 @lists(app)
 def listed() -> None:
     """List the metrics of the server, each with its kind and meaning."""
-    from muster.client import calls
-
     text = ask(calls.metrics())
     told: dict[str, dict[str, str]] = {}
     for what, name, words in _HEAD.findall(text):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import charts, output
-from muster.cli.connection import ask, open_client
+from muster.cli.connection import ask, calls, open_client
 from muster.cli.options import duration_option, list_group, lists
 from muster.domain import checks
 from muster.domain.lifecycle import NodeState
@@ -60,8 +60,6 @@ def _check(states: list[str]) -> None:
 
 
 def _all(client: "SyncClient", state: list[str], template: str | None) -> "list[Node]":
-    from muster.client import calls
-
     return list(
         client.items(lambda cursor: calls.nodes(state=state, template=template, cursor=cursor, limit=_PAGE))
     )
@@ -70,8 +68,6 @@ def _all(client: "SyncClient", state: list[str], template: str | None) -> "list[
 @app.command()
 def show(node: NodeId) -> None:
     """Show a node: state, health, deadline, boot, events."""
-    from muster.client import calls
-
     with open_client() as client:
         found = client.send(calls.node(node))
         boot = client.send(calls.boot(node))
@@ -123,8 +119,6 @@ def _health(node: "Node") -> str:
 @app.command()
 def diagnosis(node: NodeId) -> None:
     """Show why a node failed: the cause, the line that proves it, and the collected evidence."""
-    from muster.client import calls
-
     found = ask(calls.diagnosis(node))
     proof = found.evidence
     output.show_facts(
@@ -154,8 +148,6 @@ def hold(
     ] = None,
 ) -> None:
     """Keep a failed node for a look with `muster shell`. It ends when the time is over."""
-    from muster.client import calls
-
     found = ask(calls.hold(node, seconds or _HOLD))
     left = output.time_left(found.deadline_at)
     output.show(found, f"✔ {found.id} is kept for {left}: `muster shell {found.id}`")
@@ -164,7 +156,5 @@ def hold(
 @app.command()
 def terminate(node: NodeId) -> None:
     """Terminate a node, even if a run uses it."""
-    from muster.client import calls
-
     found = ask(calls.terminate(node))
     output.show(found, f"✔ {found.id} is {found.state}")

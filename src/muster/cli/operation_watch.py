@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from muster.cli import output, progress_views
+from muster.cli.connection import calls
 from muster.cli.durations import format_clock
 from muster.cli.exits import Detached, OperationFailed, OutOfPatience
 from muster.domain.operation import Status
@@ -54,8 +55,6 @@ def progress_of(
     client: "SyncClient", operation_id: str, patience: Patience, over: threading.Event | None = None
 ) -> Iterator["Progress"]:
     """Yield an operation's progress to its end, then set `over`. Raises OutOfPatience."""
-    from muster.client import calls
-
     waiting: queue.SimpleQueue[Progress | Exception | None] = queue.SimpleQueue()
 
     def read() -> None:
@@ -85,8 +84,6 @@ def progress_of(
 
 def watch(client: "SyncClient", operation: "Operation", view: "View", patience: Patience) -> "Operation":
     """Show an operation to its end; gives its final record."""
-    from muster.client import calls
-
     with detachable(watch_hint(operation.operation_id)), view:
         for progress in progress_of(client, operation.operation_id, patience):
             view.show(progress)

@@ -6,7 +6,7 @@ import typer
 
 from muster.cli import exits, options, output, progress_views
 from muster.cli.command_output import commands_of_run, decided_by_commands, exit_code, print_failures
-from muster.cli.connection import ask, find_operation, open_client
+from muster.cli.connection import ask, calls, find_operation, open_client
 from muster.cli.durations import format_taken
 from muster.cli.exits import OperationFailed
 from muster.cli.operation_watch import Patience, watch_hint
@@ -46,8 +46,6 @@ def listed(
     limit: Limit = 20,
 ) -> None:
     """List operations, newest first."""
-    from muster.client import calls
-
     if kind is not None:
         checks.known("kind", kind, tuple(Kind))
     for each in status or ():
@@ -129,8 +127,6 @@ def watch(target: Target, *, wait: options.Wait = None) -> None:
 @app.command()
 def cancel(target: Target) -> None:
     """Stop an operation. If its nodes are handed over already, release it instead."""
-    from muster.client import calls
-
     with open_client() as client:
         found = client.send(calls.cancel(find_operation(client, target).operation_id))
     asked = f"is asked to stop; {watch_hint(found.operation_id)}"
@@ -140,8 +136,6 @@ def cancel(target: Target) -> None:
 @app.command()
 def why(target: Target) -> None:
     """Show what an operation waits for, since when and until when; or why it ended."""
-    from muster.client import calls
-
     with open_client() as client:
         found = client.send(calls.why(find_operation(client, target).operation_id))
         ended = client.send(calls.operation(found.operation_id)) if found.status in ENDED else None

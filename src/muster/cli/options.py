@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from muster.cli.connection import calls
 from muster.cli.durations import parse_duration
 
 if TYPE_CHECKING:
@@ -165,7 +166,6 @@ class RunOptions(ProvisionOptions):
 
 def _with_template(client: "SyncClient", request: "ProvisionRequest") -> "ProvisionRequest":
     from muster.cli.exits import UsageProblem
-    from muster.client import calls
 
     names = [template.name for template in client.send(calls.templates()) if not template.retired]
     if request.template in names:

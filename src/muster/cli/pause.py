@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import ask
+from muster.cli.connection import ask, calls
 from muster.cli.options import Yes, confirm
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ def pause(template: Template = None, *, yes: Yes = False) -> None:
 
     Asks before it pauses all.
     """
-    from muster.client import calls
-
     if template is None:
         confirm("This stops new claims and launches of every template.", yes=yes)
 
@@ -36,6 +34,4 @@ def print_pauses(pauses: "Pauses") -> None:
 
 def resume(template: Template = None) -> None:
     """End the pause of a template, or the pause of all. Templates paused by name stay paused."""
-    from muster.client import calls
-
     print_pauses(ask(calls.resume(template)))

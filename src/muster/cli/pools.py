@@ -4,7 +4,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from muster.cli import output
-from muster.cli.connection import ask
+from muster.cli.connection import ask, calls
 from muster.domain.text import counted
 
 if TYPE_CHECKING:
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 def pools() -> None:
     """Show each template's nodes against its cap and its warm minimum."""
-    from muster.client import calls
-
     found = ask(calls.pools())
     counts = (
         ("IDLE", "idle"),

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from muster.cli import options
-from muster.cli.connection import open_client
+from muster.cli.connection import calls, open_client
 from muster.cli.durations import format_taken
 from muster.cli.operation_watch import finish_or_detach
 from muster.cli.options import with_options
@@ -29,8 +29,6 @@ def provision(
 
     Muster takes warm nodes first and creates the missing ones together. Ctrl-C leaves without stopping it.
     """
-    from muster.client import calls
-
     with open_client() as client:
         operation = client.send(calls.provision(asked.request(client), key=key))
         finish_or_detach(client, operation, wait=wait, detach=detach, done=_ready)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import options
-from muster.cli.connection import is_operation, open_client
+from muster.cli.connection import calls, is_operation, open_client
 from muster.cli.durations import format_taken
 from muster.cli.exits import SeveralProvisions, UsageProblem
 from muster.cli.operation_watch import finish_or_detach
@@ -27,8 +27,6 @@ def release(
     key: options.Key = None,
 ) -> None:
     """Give the nodes of a run back. A provision that isn't ready yet is cancelled."""
-    from muster.client import calls
-
     named = is_operation(target)
     if named and latest:
         raise UsageProblem("cannot use --latest with an operation: it chooses among the provisions of a run")

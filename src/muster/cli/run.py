@@ -15,7 +15,7 @@ import typer
 from muster.cli import command_output, options, output, progress_views
 from muster.cli import stdin as given
 from muster.cli.command_output import commands_of_run, decided_by_commands, exit_code, print_failures
-from muster.cli.connection import open_client
+from muster.cli.connection import calls, open_client
 from muster.cli.downloads import FetchedResults
 from muster.cli.durations import format_taken
 from muster.cli.exits import OperationFailed, UsageProblem
@@ -75,8 +75,6 @@ def run(
     """
     from dataclasses import replace
 
-    from muster.client import calls
-
     if all_files and sync is None:
         raise UsageProblem("cannot use --all-files without --sync: name a directory with --sync")
     if not stdin:
@@ -103,8 +101,6 @@ def _left(operation: "Operation") -> None:
 def _watched(
     client: "SyncClient", operation: "Operation", *, wait: float | None, results: Path | None
 ) -> None:
-    from muster.client import calls
-
     name, patience, outputs = operation.operation_id, Patience(wait), None
     how = f"see its output with `muster logs -f {name}`, or stop it with `muster operations cancel {name}`"
     with detachable(how):

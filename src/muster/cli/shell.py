@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import output, raw_terminal
-from muster.cli.connection import is_node, is_operation, open_client
+from muster.cli.connection import calls, is_node, is_operation, open_client
 from muster.cli.shell_session import Session
 from muster.domain.command import Execution, Variable
 from muster.domain.terminal import Window
@@ -41,8 +41,6 @@ def shell(
 
 def _opened(client: "SyncClient", target: str, argv: list[str], index: int) -> "Command":
     """Start the program on the node that is meant."""
-    from muster.client import calls
-
     tty = os.isatty(raw_terminal.STDIN)
     rows, cols = raw_terminal.size() if tty else (0, 0)
     if not tty:

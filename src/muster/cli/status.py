@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import open_client
+from muster.cli.connection import calls, open_client
 from muster.cli.durations import format_taken
 from muster.cli.progress_views import LOOKS
 from muster.domain.text import counted
@@ -25,8 +25,6 @@ def status(
     ] = False,
 ) -> None:
     """Show findings with next steps first; then what waits, what failed, and changes by people."""
-    from muster.client import calls
-
     with open_client() as client:
         if report and not output.wants_json():
             output.say(client.send(calls.incident_report()).rstrip("\n"))

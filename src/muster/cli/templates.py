@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muster.cli import charts, output
-from muster.cli.connection import ask, open_client
+from muster.cli.connection import ask, calls, open_client
 from muster.cli.durations import format_rough
 from muster.cli.options import list_group, lists
 from muster.domain.template import CLUSTER, RESOURCE_CLASSES
@@ -26,8 +26,6 @@ def listed(
     retired: Annotated[bool, typer.Option("--retired", help="Also retired templates.")] = False,
 ) -> None:
     """List the current revision of every template."""
-    from muster.client import calls
-
     with open_client() as client:
         found = [each for each in client.send(calls.templates()) if retired or not each.retired]
     columns: output.Columns[Template] = (
@@ -48,8 +46,6 @@ def listed(
 @app.command()
 def retire(name: Annotated[str, typer.Argument(metavar="TEMPLATE")]) -> None:
     """Stop giving out nodes of a template until it is applied again. Runs continue."""
-    from muster.client import calls
-
     found = ask(calls.retire(name))
     told = "its warm nodes end, its runs continue; `muster apply` restores it"
     output.show(found, f"✔ {found.name} is retired: {told}")
@@ -82,8 +78,6 @@ def _said(value: Any) -> str:
 @app.command()
 def show(name: Annotated[str, typer.Argument(metavar="TEMPLATE")]) -> None:
     """Show a template, and how long its boots take."""
-    from muster.client import calls
-
     with open_client() as client:
         found = client.send(calls.template(name))
         boots = client.send(calls.boots(name))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import ask, open_client
+from muster.cli.connection import ask, calls, open_client
 from muster.cli.exits import UsageProblem
 from muster.cli.options import duration_option, list_group, lists
 from muster.cli.output import time_left
@@ -36,8 +36,6 @@ def create(
     ] = None,
 ) -> None:
     """Make a token. Its secret is shown once, now."""
-    from muster.client import calls
-
     checks.known("role", role, tuple(Role))
     made = ask(calls.make_token(name, Role(role), expires_in=expires_in, template=template))
     output.show_facts(
@@ -57,8 +55,6 @@ def create(
 @lists(app)
 def listed() -> None:
     """List tokens, without their secrets."""
-    from muster.client import calls
-
     found = ask(calls.tokens())
     columns: output.Columns[Token] = (
         output.Column("ID", lambda each: each.id),
@@ -90,8 +86,6 @@ def revoke(
     ] = False,
 ) -> None:
     """Revoke a token, at once and for ever."""
-    from muster.client import calls
-
     with open_client() as client:
         if not last_admin:
             _check_others(token, client.send(calls.tokens()))

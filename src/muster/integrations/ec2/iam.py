@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import open_client
+from muster.cli.connection import calls, open_client
 from muster.cli.options import SettingsFile, find_settings_file
 from muster.domain import checks
 from muster.domain.errors import MusterError
@@ -54,8 +54,6 @@ def iam(
 
 def _installation() -> str:
     """Return the server's installation, or none before its first run."""
-    from muster.client import calls
-
     try:
         with open_client() as client:
             return client.send(calls.installation()).id

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from muster.cli import command_output, output, progress_views
+from muster.cli.connection import calls
 from muster.cli.durations import format_taken
 from muster.cli.exits import OperationFailed
 from muster.cli.operation_watch import Patience, progress_of
@@ -119,8 +120,6 @@ def _isolation(site: Site) -> str:
 
 
 def _shown(client: "SyncClient") -> Figures:
-    from muster.client import calls
-
     spec = TemplateSpec(name=TEMPLATE, provider="process", resource_class="small", boot_script=BOOT)
     client.send(calls.apply(spec))
     _told(f"\n$ muster provision -t {TEMPLATE} -n {COUNT} --run cold    # each boot makes a venv")
@@ -138,8 +137,6 @@ def _shown(client: "SyncClient") -> Figures:
 
 
 def _provisioned(client: "SyncClient", run: str) -> "tuple[float, Operation]":
-    from muster.client import calls
-
     request = ProvisionRequest(template=TEMPLATE, count=COUNT, run=run, timeout=TIMEOUT)
     started = time.perf_counter()
     operation = client.send(calls.provision(request))
@@ -150,16 +147,12 @@ def _provisioned(client: "SyncClient", run: str) -> "tuple[float, Operation]":
 
 
 def _released(client: "SyncClient", operation: "Operation") -> None:
-    from muster.client import calls
-
     _told(f"\n$ muster release {operation.run}")
     ended = _followed(client, client.send(calls.release(operation_id=operation.operation_id)))
     _told(f"✔ {ended.message} ({format_taken(ended.elapsed_seconds)})")
 
 
 def _followed(client: "SyncClient", operation: "Operation") -> "Operation":
-    from muster.client import calls
-
     with progress_views.choose_view(elapsed=operation.elapsed_seconds) as view:
         for progress in progress_of(client, operation.operation_id, Patience(2 * TIMEOUT)):
             view.show(progress)
@@ -170,8 +163,6 @@ def _followed(client: "SyncClient", operation: "Operation") -> "Operation":
 
 
 def _executed(client: "SyncClient", operation: "Operation") -> None:
-    from muster.client import calls
-
     made = client.send(calls.execute(Execution(argv=tuple(COMMAND)), operation_id=operation.operation_id))
     patience, how = Patience(TIMEOUT), "the demo ends"
     if output.wants_json():

@@ -102,8 +102,7 @@ def _names(found: Connection) -> dict[str, str]:
 
 
 def _known(found: Connection) -> Iterator[tuple[str, str]]:
-    from muster.cli.connection import open_client
-    from muster.client import calls
+    from muster.cli.connection import calls, open_client
 
     with open_client(found.data_dir) as client:
         for node in client.send(calls.nodes(limit=500)).items:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import output
+from muster.cli.connection import calls
 from muster.cli.exits import UsageProblem
 from muster.cli.options import Yes, confirm
 from muster.domain.text import counted
@@ -86,15 +87,12 @@ def _found(data: "DataDirectory", nodes: Path | None) -> LocalServer:
 
 def _active(server: LocalServer) -> int:
     """Return the nodes that runs have."""
-    from muster.client import calls
-
     with server.client() as client:
         return len(client.send(calls.nodes(state=("running", "claimed"), limit=500)).items)
 
 
 def _end_by_server(server: LocalServer) -> None:
     """Terminate all nodes through the server, paused meanwhile. The pause is lifted at the very end."""
-    from muster.client import calls
 
     def told(left: int) -> None:
         if left and not output.wants_json():

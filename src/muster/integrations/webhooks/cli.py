@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli import output
-from muster.cli.connection import ask, open_client
+from muster.cli.connection import ask, calls, open_client
 from muster.cli.options import SettingsFile, find_settings_file, list_group, lists
 from muster.domain.errors import InvalidRequest, MusterError, NotFound
 from muster.domain.events import Entity, Event
@@ -65,7 +65,6 @@ def undelivered(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only of this webhook.")] = None,
 ) -> None:
     """List the messages that no receiver took: those that wait, and those that were given up."""
-    from muster.client import calls
     from muster.wire.base import PAGE_MOST
 
     with open_client() as client:
@@ -95,8 +94,6 @@ def _state(message: "Undelivered") -> str:
 @app.command()
 def resend(name: Name, ids: Ids = None) -> None:
     """Send undelivered messages again now, also those that were given up."""
-    from muster.client import calls
-
     sent = ask(calls.resend(name, ids or None))
     _tell(sent, f"{counted(len(sent), 'message')} of {name} will be sent within seconds")
     _check_found(sent, ids or [], "undelivered message", name)
@@ -105,8 +102,6 @@ def resend(name: Name, ids: Ids = None) -> None:
 @app.command()
 def forget(name: Name, ids: Ids = None) -> None:
     """Forget messages that were given up."""
-    from muster.client import calls
-
     forgotten = ask(calls.forget(name, ids or None))
     _tell(forgotten, f"forgot {counted(len(forgotten), 'message')} of {name}")
     _check_found(forgotten, ids or [], "message that was given up", name)
@@ -170,8 +165,6 @@ def _unreadable(webhooks: "Sequence[Webhook]") -> "Sequence[str]":
 
 def _troubles() -> "Sequence[str]":
     """Return what the server says of messages that were not delivered; nothing if no server answers."""
-    from muster.client import calls
-
     try:
         with open_client() as client:
             behind = client.send(calls.overview()).undelivered
