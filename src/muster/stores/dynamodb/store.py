@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from muster.ports.clock import Clock
 from muster.ports.commits import AfterCommit
 from muster.ports.ids import Ids
-from muster.stores.dynamodb import boots, counters, pool_samples, schema, templates
+from muster.stores.dynamodb import boots, counters, schema, templates
 from muster.stores.dynamodb.access import DynamoAccess
 from muster.stores.dynamodb.admission import Admission
 from muster.stores.dynamodb.aws_client import AwsClient, Location
@@ -185,7 +185,7 @@ class DynamoStore:
         self.note = feed.note
         self.events = feed.page
         self.last_events = feed.tail
-        self.keep_sample = _over(table, pool_samples.keep)
+        self.keep_sample = self.overview.keep_sample
         self.prune = Pruner(
             table, feed, operations, commands=self.commands, clusters=self.clusters, jobs=self.jobs
         ).prune

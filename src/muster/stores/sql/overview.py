@@ -1,17 +1,19 @@
-"""The overview port over an engine: counts along an index, and lists from the end of one."""
+"""The overview port over an engine: counts along an index, lists from the end of one, pool samples."""
 
 from collections.abc import Mapping, Sequence
 
+from muster.domain import serialization
 from muster.domain.health import Health
 from muster.domain.ids import OperationId
 from muster.domain.lifecycle import PRESENT, WITH_HEALTH, NodeState
 from muster.domain.node import Node
 from muster.domain.operation import ENDED, Operation, Status
 from muster.domain.overview import Handover
+from muster.domain.pool_history import PoolSample
 from muster.ports.overview import Tick
-from muster.stores.sql import events, failures, pool_samples, statements
+from muster.stores.sql import events, failures, statements
 from muster.stores.sql.engines import EngineVerbs, read
-from muster.stores.sql.rows import NODE, OPERATION, from_json, known_operations
+from muster.stores.sql.rows import NODE, OPERATION, from_json, known_operations, to_json
 from muster.stores.sql.tx import Tx
 
 _COUNTED = ", ".join(f"('{state.value}')" for state in PRESENT)
@@ -46,6 +48,11 @@ HANDOVERS = """
     SELECT id, template, created_at, committed_at, warm, request FROM operations
     WHERE kind = 'provision' AND committed_at >= :since ORDER BY committed_at DESC, id DESC LIMIT :limit
 """
+_KEEP_SAMPLE = """
+    INSERT INTO pool_samples (at, sample) VALUES (:at, :sample)
+    ON CONFLICT (at) DO UPDATE SET sample = excluded.sample
+"""
+_SAMPLES = "SELECT sample FROM pool_samples WHERE at >= :since ORDER BY at LIMIT :limit"
 _TICKS = "SELECT name, ticked_at, problem FROM duties ORDER BY name LIMIT 1000"
 
 
@@ -91,6 +98,16 @@ def _handovers(tx: Tx, *, since: float, limit: int) -> Sequence[Handover]:
     ]
 
 
+def keep_sample(tx: Tx, sample: PoolSample, *, before: float) -> None:
+    tx.change(_KEEP_SAMPLE, {"at": sample.at, "sample": to_json(serialization.to_plain(sample))})
+    tx.change("DELETE FROM pool_samples WHERE at < :before", {"before": before})
+
+
+def _pool_samples(tx: Tx, *, since: float, limit: int) -> Sequence[PoolSample]:
+    found = tx.execute(_SAMPLES, {"since": since, "limit": limit})
+    return [serialization.from_plain(PoolSample, from_json(sample)) for (sample,) in found]
+
+
 class SqlOverview(EngineVerbs):
     """Implements muster.ports.overview.OverviewStore."""
 
@@ -102,5 +119,5 @@ class SqlOverview(EngineVerbs):
     handovers = read(_handovers)
     changes = read(events.changes)
     acts = read(events.acts)
-    pool_samples = read(pool_samples.since)
+    pool_samples = read(_pool_samples)
     ticks = read(_ticks)

@@ -12,7 +12,7 @@ from muster.domain.operation import Fence
 from muster.ports.store import Cursor, Page
 from muster.ports.verbs import reads, writes
 from muster.stores.claim_batcher import Ask, ClaimBatcher, End
-from muster.stores.sql import admission, claims, counters, launches, leases, liveness, pool_samples, pruner
+from muster.stores.sql import admission, claims, counters, launches, leases, liveness, pruner
 from muster.stores.sql import boots as boot_rows
 from muster.stores.sql import events as event_log
 from muster.stores.sql import nodes as node_rows
@@ -25,7 +25,7 @@ from muster.stores.sql.commands import SqlCommands
 from muster.stores.sql.engines import Engine, EngineVerbs, read, write
 from muster.stores.sql.jobs import SqlJobs
 from muster.stores.sql.messages import SqlMessages
-from muster.stores.sql.overview import SqlOverview
+from muster.stores.sql.overview import SqlOverview, keep_sample
 
 
 class SqlStore(EngineVerbs):
@@ -142,7 +142,7 @@ class SqlStore(EngineVerbs):
     pool = read(operation_rows.pool)
     usage = read(counters.usage)
     audit = write(counters.audit)
-    keep_sample = write(pool_samples.keep)
+    keep_sample = write(keep_sample)
     prune = write(pruner.prune)
     note = write(event_log.note)
 
