@@ -18,11 +18,12 @@ from bench.counts import PUSHES, REQUESTS, STORE, Counts, counted, told
 from bench.empty_server import empty
 from bench.http_client import Wire, provisioned, released
 from bench.server_process import Server, data_directory, served
-from muster.client import AsyncClient, calls
+from muster.client import calls
 from muster.domain.template import Reuse, TemplateSpec
 from muster.stores.sql import open_sqlite, sqlite
 from muster.system import SystemIds
 from muster.wire.events import Event
+from tests.harness.async_client import AsyncClient
 
 CALLERS = 10
 EACH = 4

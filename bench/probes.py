@@ -13,9 +13,10 @@ from bench import Figure
 from bench.children import child
 from bench.empty_server import empty
 from bench.server_process import Server, data_directory, served
-from muster.client import AsyncClient, calls
+from muster.client import calls
 from muster.domain.access import Role
 from muster.domain.template import Runtime, TemplateSpec
+from tests.harness.async_client import AsyncClient
 
 SERVICES = 1_000
 DEAD = 5

@@ -14,7 +14,7 @@ from muster.api.access import mint
 from muster.api.connections import Lines, bounded
 from muster.api.metrics import Metrics, timed
 from muster.api.server import HttpServer, bind, url_of
-from muster.client import AsyncClient, calls
+from muster.client import calls
 from muster.discovery import installed
 from muster.domain.access import Role
 from muster.domain.requests import ProvisionRequest
@@ -33,6 +33,7 @@ from muster.wire.operations import Operation, Progress
 from muster_simulation.arm import Arm, Paces, SimulatedClusters
 from muster_simulation.cloud import Entry, SimulatedCloud, SimulatedProvider, SimulatedVerifier
 from muster_simulation.cloud.provider import proof_of
+from tests.harness.async_client import AsyncClient
 from tests.stores.files import open_store
 from tools.plain_http import NO_AUTHORITIES
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
-from muster.client import AsyncClient, CannotReach, ServerProblem, SyncClient, calls
+from muster.client import CannotReach, ServerProblem, SyncClient, calls
 from muster.client.reconnects import ConnectionChange, Reconnects
 from muster.domain.access import Role
 from muster.domain.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from muster.domain.requests import ProvisionRequest
+from tests.harness.async_client import AsyncClient
 
 ASKED = ProvisionRequest(template="ci", count=1, run="run-1")
 OPERATION = {

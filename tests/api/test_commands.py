@@ -12,7 +12,7 @@ import pytest
 
 from muster.api.files import SPARED
 from muster.cli.command_output import SilenceMonitor
-from muster.client import AsyncClient, ServerProblem, SyncClient, calls
+from muster.client import ServerProblem, SyncClient, calls
 from muster.domain.access import Role
 from muster.domain.command import CommandState, Execution, Variable
 from muster.domain.deadlines import Limits
@@ -22,6 +22,7 @@ from muster.domain.ids import NodeId
 from muster.domain.operation import Status
 from muster.domain.requests import ProvisionRequest
 from tests.api.site import Site, opened
+from tests.harness.async_client import AsyncClient
 
 ECHO = Execution(argv=("echo", "hello"), env=(Variable(name="SECRET", value="not-for-others"),))
 

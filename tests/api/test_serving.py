@@ -17,11 +17,12 @@ import httpx
 import pytest
 
 from muster.api.server import CannotListen, bind, url_of
-from muster.client import AsyncClient, SyncClient, calls
+from muster.client import SyncClient, calls
 from muster.config import Config, find_server, load
 from muster.config.data_directory import DirectoryInUse
 from muster.domain.errors import StoreUnavailable
 from muster.serve import Serving, run, serve
+from tests.harness.async_client import AsyncClient
 
 
 def _config(data: Path, **flags: Any) -> Config:

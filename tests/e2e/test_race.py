@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from muster.client import AsyncClient, calls
+from muster.client import calls
 from muster.domain.operation import Status
 from muster.wire.operations import Operation
 from tests.e2e.site import Site
+from tests.harness.async_client import AsyncClient
 
 CALLERS = 64
 NODES = 20

@@ -5,14 +5,12 @@
     streams       server-sent events, and where to go on after a lost connection
     reconnects    how long a lost connection is tried again, and who is told
     sync_client   performs calls, blocking
-    async_client  performs the same calls, awaiting
-    http          what both share
+    http          addresses, headers, timeouts, and the reading of answers
 
-Each call is described once: `client.send(calls.provision(…))`, with or without `await`.
+Each call is described once: `client.send(calls.provision(…))`.
 """
 
 from muster.client import calls
-from muster.client.async_client import AsyncClient
 from muster.client.problems import (
     CannotReach,
     ServerProblem,
@@ -24,7 +22,6 @@ from muster.client.problems import (
 from muster.client.sync_client import SyncClient
 
 __all__ = [
-    "AsyncClient",
     "CannotReach",
     "ServerProblem",
     "SyncClient",

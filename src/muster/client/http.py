@@ -1,4 +1,4 @@
-"""Share what both clients need: addresses, headers, timeouts, and the reading of answers. No I/O."""
+"""Addresses, headers, timeouts, and the reading of answers. No I/O."""
 
 import re
 import ssl

@@ -1,4 +1,4 @@
-"""Perform calls, awaiting: for programs that already have a loop, and for tests."""
+"""Perform the client's calls, awaiting: for tests and benchmarks whose server is in the same loop."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
