@@ -21,9 +21,9 @@ from muster.domain.deadlines import Limits, first_dead_man
 from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
-from muster.enrolment.enroller import Enrolment
 from muster.enrolment.joins import VerifierByProvider
 from muster.enrolment.reports import Report
+from muster.enrolment.signals import Enrolment
 from muster.integrations.ec2.identity import Ec2Verifier
 from muster.integrations.ec2.provider import Ec2Provider
 from muster.integrations.ec2.tables import Ec2Settings, Ec2Spec

@@ -21,8 +21,8 @@ from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.operation import Operation, Status
 from muster.domain.requests import ProvisionRequest
 from muster.domain.template import TemplateSpec
-from muster.enrolment.enroller import Enrolment
 from muster.enrolment.reports import Report
+from muster.enrolment.signals import Enrolment
 from muster.plane import ControlPlane, Ports
 from muster.ports.commits import Written
 from muster.ports.identity import Identity

@@ -22,7 +22,7 @@ from muster.controllers.upkeep import Auditor, PoolSampler, Pruner
 from muster.controllers.vanished_machines import EndingsListener, VanishedMachines
 from muster.domain.operation import Kind
 from muster.domain.settings import Settings
-from muster.enrolment.enroller import Enrolment
+from muster.enrolment.signals import Enrolment
 from muster.operations.boot_history import BootHistory
 from muster.operations.cluster_desk import ClusterDesk
 from muster.operations.cluster_handlers import ClusterCreation, ClusterRemoval

@@ -14,7 +14,7 @@ from typing import Any
 from muster.domain.errors import Gone, MusterError, NotFound
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
-from muster.enrolment.enroller import Admission
+from muster.enrolment.signals import Admission
 from muster.plane import ControlPlane
 from muster.ports.clock import Clock
 from muster.ports.store import Beat

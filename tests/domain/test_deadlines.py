@@ -393,10 +393,10 @@ def test_an_operation_is_given_the_time_that_its_booting_nodes_were_given() -> N
     other = booting(deadline_at=NOW + 9000)
     op = operation(deadline_at=NOW + 500)
     until = NOW + 500 + deadlines.attach_timeout(spec())
-    assert deadlines.prolonged(op, [extended, other], spec()) == until
-    assert deadlines.prolonged(replace(op, deadline_at=until), [extended], spec()) is None
-    assert deadlines.prolonged(op, [replace(extended, booted_at=NOW)], spec()) is None
-    assert deadlines.prolonged(replace(op, deadline_source=deadlines.HARD), [extended], spec()) is None
+    assert deadlines.later_deadline(op, [extended, other], spec()) == until
+    assert deadlines.later_deadline(replace(op, deadline_at=until), [extended], spec()) is None
+    assert deadlines.later_deadline(op, [replace(extended, booted_at=NOW)], spec()) is None
+    assert deadlines.later_deadline(replace(op, deadline_source=deadlines.HARD), [extended], spec()) is None
 
 
 # --- the dead man ---------------------------------------------------------------------------------

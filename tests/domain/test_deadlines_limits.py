@@ -21,7 +21,7 @@ from muster.domain.deadlines import (
     for_operation,
     for_provision,
     judge,
-    prolonged,
+    later_deadline,
     resolve_boot,
 )
 from muster.domain.errors import InvalidRequest
@@ -162,11 +162,11 @@ def test_an_operation_waits_for_the_latest_of_its_extended_boots() -> None:
     early = node(NodeState.CREATED, 1, deadline_at=NOW + 1, deadline_source=EXTENSION)
     late = replace(early, deadline_at=NOW + 60)
     none = replace(early, deadline_at=None)
-    assert prolonged(waiting, [early, late, none], SPEC) == NOW + 60 + attach_timeout(SPEC)
+    assert later_deadline(waiting, [early, late, none], SPEC) == NOW + 60 + attach_timeout(SPEC)
 
 
 def test_an_operation_without_extended_boots_keeps_its_deadline() -> None:
-    assert prolonged(operation(deadline_at=NOW), [node(NodeState.CREATED)], SPEC) is None
+    assert later_deadline(operation(deadline_at=NOW), [node(NodeState.CREATED)], SPEC) is None
 
 
 def test_a_booting_node_under_an_assignment_may_take_its_longest_boot_and_run() -> None:

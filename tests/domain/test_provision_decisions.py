@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from muster.domain.decisions import Call, Wait
+from muster.domain.decisions import CallProvider, Wait
 from muster.domain.ids import AssignmentId, LaunchId, NodeId
 from muster.domain.launch import THROTTLED_MOST, Launch, LaunchState, again_at
 from muster.domain.lifecycle import NodeState
@@ -82,8 +82,8 @@ def test_what_is_given_back_or_handed_over_is_not_held() -> None:
 def test_an_open_launch_is_called_whatever_is_held(pending: Launch) -> None:
     for held in ([], [claimed(1)], THREE):
         made = [made_of(sum(each.state is NodeState.CREATED for each in held)), pending]
-        assert decide(situation(held, made)) == Call(launch=pending)
-    assert decide(situation([], [pending, launch(ordinal=2)])) == Call(launch=pending)
+        assert decide(situation(held, made)) == CallProvider(launch=pending)
+    assert decide(situation([], [pending, launch(ordinal=2)])) == CallProvider(launch=pending)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_who_lost_a_node_that_is_the_pools_by_now_is_told_so() -> None:
 
 def test_a_launch_that_is_not_settled_has_lost_nothing() -> None:
     for unsettled in (PLANNED, CALLING):
-        assert decide(situation([], [unsettled])) == Call(launch=unsettled)
+        assert decide(situation([], [unsettled])) == CallProvider(launch=unsettled)
 
 
 @pytest.mark.parametrize("state", LOST)
@@ -338,7 +338,7 @@ def test_a_launch_for_which_others_made_way_is_called_and_its_nodes_count() -> N
     again = launch(LaunchState.PLANNED, 2)
     first = refused(Reason.CAPACITY)
     at = replace(situation([claimed(1)], [first, again]), makes_way=CROWDED)
-    assert decide(at) == Call(launch=again)
+    assert decide(at) == CallProvider(launch=again)
     nodes = [attached(1), attached(2), attached(3)]
     came = [replace(each, launch_id=made_of(3, 2).id) for each in nodes]
     served = replace(situation(came, [first, made_of(3, 2)]), makes_way=CROWDED)

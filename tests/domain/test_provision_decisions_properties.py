@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.domain.decisions import Call, ExtendDeadline, Finish, Wait
+from muster.domain.decisions import CallProvider, ExtendDeadline, Finish, Wait
 from muster.domain.ids import AssignmentId, LaunchId, NodeId
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
@@ -125,7 +125,7 @@ def _is_safe(at: Situation, decided: Action) -> None:
             assert list(nodes) == held
         case Finish():
             assert not held
-        case Call(launch=called):
+        case CallProvider(launch=called):
             assert called.open and called.reason is None
         case Queue(until=until):
             assert until > NOW and op.status is Status.QUEUED
@@ -175,4 +175,4 @@ def test_every_kind_of_decision_is_among_those_that_are_drawn() -> None:
         seen[type(decide(at))] += 1
 
     count()
-    assert {Acquire, Call, Commit, GiveUp, HandOver, RollBack} <= set(seen), seen
+    assert {Acquire, CallProvider, Commit, GiveUp, HandOver, RollBack} <= set(seen), seen

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from muster.domain.decisions import Call, Finish, Wait
+from muster.domain.decisions import CallProvider, Finish, Wait
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -74,8 +74,8 @@ def test_a_refill_that_was_given_anything_or_refused_for_good_asks_no_further() 
 
 @pytest.mark.parametrize("pending", [PLANNED, CALLING])
 def test_an_open_launch_is_called(pending: Launch) -> None:
-    assert decide(situation([], [SETTLED, pending])) == Call(launch=pending)
-    assert decide(situation([BOOTING], [pending, launch(ordinal=2)])) == Call(launch=pending)
+    assert decide(situation([], [SETTLED, pending])) == CallProvider(launch=pending)
+    assert decide(situation([BOOTING], [pending, launch(ordinal=2)])) == CallProvider(launch=pending)
 
 
 def test_a_launch_whose_repeat_was_refused_is_not_called_again() -> None:

@@ -7,8 +7,8 @@ import pytest
 from muster.domain.errors import Forbidden, Gone, NotYet, Uncertain
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
-from muster.enrolment.enroller import Enrolment
 from muster.enrolment.joins import VerifierByProvider
+from muster.enrolment.signals import Enrolment
 from muster.ports.identity import Identity
 from tests.harness import Behaviour, Harness, hangs, with_harness
 from tests.harness.agents import new_enrolment

@@ -5,8 +5,8 @@ import pytest
 from muster.domain.errors import InvalidRequest
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
-from muster.enrolment.enroller import NOTICE_MOST
 from muster.enrolment.reports import Report
+from muster.enrolment.signals import NOTICE_MOST
 from tests.harness import NEVER_BOOTS, Harness, with_harness
 
 NOTICE = Report(interrupted=120.0)

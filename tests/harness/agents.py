@@ -11,8 +11,8 @@ from muster.domain.desired_state import Desired, Directive
 from muster.domain.errors import Conflict, Forbidden, Gone, NotFound, NotYet, ProviderError
 from muster.domain.ids import AssignmentId, CommandId, NodeId
 from muster.domain.settings import Settings
-from muster.enrolment.enroller import Enrolment
 from muster.enrolment.reports import Report
+from muster.enrolment.signals import Enrolment
 from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.runtime import Kit

@@ -34,7 +34,7 @@ from muster.domain.node import Node, NodeChange, OperationGuard
 from muster.domain.provision_decisions import Acquire, Action, Commit, RollBack, Situation
 from muster.domain.reasons import Reason
 from muster.enrolment import streams
-from muster.enrolment.enroller import Enrolment
+from muster.enrolment.signals import Enrolment
 from muster.operations.capacity import Capacity
 from muster.operations.desk import OperationDesk
 from muster.operations.failsafe import Failsafe

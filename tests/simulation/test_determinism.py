@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from muster.controllers.deadlines import DeadlineSweep
-from muster.enrolment.enroller import Enrolment
+from muster.enrolment.signals import Enrolment
 from muster_simulation.simulate import simulate
 from muster_simulation.summary import Result
 from tests.simulation import BUSY, defects

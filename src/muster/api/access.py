@@ -15,7 +15,7 @@ from muster.api.problems import Unauthenticated
 from muster.domain.access import ApiToken, Claims, Role, TokenKind, hashed, may
 from muster.domain.errors import Conflict, Forbidden, NotYet, Unproven
 from muster.domain.ids import NodeId
-from muster.enrolment.enroller import Enrolment
+from muster.enrolment.signals import Enrolment
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.identity import Confinement, Federation

@@ -25,7 +25,7 @@ from muster.domain.health import Health
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import ENDING
 from muster.domain.template import EXTERNAL
-from muster.enrolment.enroller import Enrolment
+from muster.enrolment.signals import Enrolment
 from muster.ports.clock import Clock
 from muster.wire.agent import Beat
 

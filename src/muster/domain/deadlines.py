@@ -409,7 +409,7 @@ def rescued_late(node: Node, template: TemplateSpec, *, now: float, closes: floa
     return None if hopeless or now > closes else now - node.entered_at
 
 
-def prolonged(
+def later_deadline(
     operation: Operation, nodes: Sequence[Node], template: TemplateSpec, limits: Limits | None = None
 ) -> float | None:
     """Return the later deadline that an operation's booting nodes give it; None: its own holds.

@@ -7,7 +7,7 @@ from muster.domain.operation import Status, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class CallProvider:
     """Make the provider call of an open launch, or repeat it."""
 
     launch: Launch

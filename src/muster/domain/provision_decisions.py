@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from muster.domain import launch as launches
 from muster.domain.boot import Boot
-from muster.domain.deadlines import EXTENSION, Limits, prolonged
-from muster.domain.decisions import Call, ExtendDeadline, Finish, Wait
+from muster.domain.deadlines import EXTENSION, Limits, later_deadline
+from muster.domain.decisions import CallProvider, ExtendDeadline, Finish, Wait
 from muster.domain.ids import NodeId
 from muster.domain.launch import Launch, LaunchState
 from muster.domain.lifecycle import ENDING, NodeState
@@ -136,7 +136,7 @@ class RollBack:
 Action = (
     Queue
     | Acquire
-    | Call
+    | CallProvider
     | CondemnSilent
     | ExtendDeadline
     | Commit
@@ -172,7 +172,7 @@ def decide(at: Situation) -> Action:
         return _roll_forward(at)
     if operation.verdict is not None or operation.cancel_requested_at is not None:
         return _undo(at, operation.verdict or CANCELLED)
-    until = prolonged(operation, at.held, at.template.spec, at.limits)
+    until = later_deadline(operation, at.held, at.template.spec, at.limits)
     if until is not None:
         return ExtendDeadline(until=until)
     if at.now >= at.due_at:
@@ -280,7 +280,7 @@ def _in_queue(at: Situation) -> Action:
 def _gather(at: Situation) -> Action:
     pending = [launch for launch in at.launches if launch.pending]
     if pending:
-        return Call(launch=pending[0])
+        return CallProvider(launch=pending[0])
     held = at.held
     if len(held) < at.request.count:
         usage = next_usage(at)

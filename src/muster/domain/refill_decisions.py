@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from muster.domain.deadlines import prolonged
-from muster.domain.decisions import Call, ExtendDeadline, Finish, Wait
+from muster.domain.deadlines import later_deadline
+from muster.domain.decisions import CallProvider, ExtendDeadline, Finish, Wait
 from muster.domain.launch import Launch, LaunchState, again_at, next_usage
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
@@ -51,12 +51,12 @@ class Discard:
     reason: Reason
 
 
-Action = Launching | Call | ExtendDeadline | PoolIn | Discard | Finish | Wait
+Action = Launching | CallProvider | ExtendDeadline | PoolIn | Discard | Finish | Wait
 
 
 def decide(at: Situation) -> Action:
     up = tuple(node for node in at.nodes if node.state is NodeState.CREATED and node.up)
-    until = prolonged(at.operation, at.nodes, at.template.spec)
+    until = later_deadline(at.operation, at.nodes, at.template.spec)
     if until is not None and at.operation.verdict is None:
         return ExtendDeadline(until=until)
     stopped = _stopped(at)
@@ -66,7 +66,7 @@ def decide(at: Situation) -> Action:
         return _undo(at, stopped)
     pending = [launch for launch in at.launches if launch.pending]
     if pending:
-        return Call(launch=pending[0])
+        return CallProvider(launch=pending[0])
     if any(node.state is NodeState.CREATED for node in at.nodes):
         return Wait()
     usage = next_usage(at.template.spec.usage, at.launches)

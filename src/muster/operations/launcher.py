@@ -37,7 +37,7 @@ class AdoptionPlan:
     """One per machine."""
     boot: Callable[[str], Deadline]
     """How long a machine of an instance type may take to boot."""
-    takes_part: bool = False
+    accepts_fewer: bool = False
     """Fewer than asked for are welcome too."""
 
 
@@ -196,7 +196,7 @@ class Launcher:
         now = self._ports.clock.now()
         got = len(answer.machines)
         complete = got >= launch.count
-        if complete or (adoption.takes_part and got):
+        if complete or (adoption.accepts_fewer and got):
             wanted, surplus, reason = answer.machines[: launch.count], answer.machines[launch.count :], None
         else:
             wanted, surplus = (), answer.machines

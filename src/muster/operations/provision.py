@@ -10,7 +10,7 @@ from dataclasses import replace
 from muster.domain import deadlines, progress_view
 from muster.domain import node as nodes
 from muster.domain import operation as operations
-from muster.domain.decisions import Call, ExtendDeadline, Finish, Wait
+from muster.domain.decisions import CallProvider, ExtendDeadline, Finish, Wait
 from muster.domain.errors import CapReached, IllegalTransition, InvalidRequest, ProviderError, Refused
 from muster.domain.ids import AssignmentId
 from muster.domain.launch import Launch
@@ -99,7 +99,7 @@ class ProvisionHandler:
                 return await self._queue(at, until, driven)
             case Acquire() as wanted:
                 return await self._acquire(at, wanted, driven)
-            case Call(launch=launch):
+            case CallProvider(launch=launch):
                 return await self._call(at, launch, driven)
             case CondemnSilent(nodes=dead):
                 await self._condemn_silent(dead, at, driven)

@@ -3,7 +3,7 @@
 from muster.domain import deadlines, progress_view
 from muster.domain import node as nodes
 from muster.domain import operation as operations
-from muster.domain.decisions import Call, ExtendDeadline, Finish, Wait
+from muster.domain.decisions import CallProvider, ExtendDeadline, Finish, Wait
 from muster.domain.errors import CapReached, IllegalTransition
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Status, Verdict
@@ -64,7 +64,7 @@ class RefillHandler:
         match decide(at):
             case Launching() as wanted:
                 return await self._launch(at, wanted, driven)
-            case Call(launch=launch):
+            case CallProvider(launch=launch):
                 await self._publish(at, 1, f"waiting for {launch.provider} to answer", driven)
                 await self._launcher.call(launch, driven, await self._adoption_plan(at, launch.count))
                 return Next(at=min(driven.retry_at, at.due_at))
@@ -122,7 +122,7 @@ class RefillHandler:
     async def _adoption_plan(self, at: Situation, count: int) -> AdoptionPlan:
         waiting = Binding(operation_id=at.operation.id, assignment_id=None, run=None, owner=None)
         boot = await self._boot_history.deadlines(at.template)
-        return AdoptionPlan(bindings=[waiting] * count, boot=boot, takes_part=True)
+        return AdoptionPlan(bindings=[waiting] * count, boot=boot, accepts_fewer=True)
 
     async def _pool_in(self, up: tuple[Node, ...], at: Situation, driven: DrivenLease) -> None:
         until = at.now + at.template.spec.idle_timeout
