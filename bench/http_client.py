@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 HOST = "127.0.0.1"
@@ -40,9 +39,7 @@ class Wire:
             self._writer.close()
         await self.__aenter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         if self._writer is not None:
             self._writer.close()
 

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from muster.cli import output
@@ -78,9 +77,7 @@ class View:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         return None
 
     def show(self, progress: "Progress") -> None:
@@ -128,11 +125,9 @@ class LiveView(View):
         CurrentView.view = self._noticed
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         CurrentView.view = None
-        self._live.__exit__(kind, error, trace)
+        self._live.stop()
 
     def show(self, progress: "Progress") -> None:
         self._shown, self._shown_at = progress, time.monotonic()

@@ -12,7 +12,7 @@ import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 import anyio
@@ -134,18 +134,14 @@ class Node:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     async def __aenter__(self) -> Self:
         self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         # Also when the app's tasks are being cancelled: that is when there is something to say.
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._stop_session, self._detached())

@@ -10,7 +10,6 @@ import secrets
 import threading
 import time
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Self
 
 import httpx
@@ -45,9 +44,7 @@ class Link:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._http.close()
 
     def say(self, request: Request, *, within: float | None = None) -> Answer:
