@@ -19,7 +19,7 @@ from muster.domain.deadlines import (
     judge,
     resolve_boot,
 )
-from muster.domain.lifecycle import NodeState
+from muster.domain.lifecycle import LIVE, NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation
 from muster.domain.reasons import Reason
@@ -115,15 +115,15 @@ WATCHED = Watch(since=0.0)
 
 def judged_by(node: Node, op: Operation | None, **given: Any) -> Overdue | Extended | None:
     """By a judge who watched all the time and knows of no advance, unless said otherwise."""
-    known: dict[str, Any] = {
+    context: dict[str, Any] = {
         "template": spec(),
         "advanced_at": None,
         "watch": WATCHED,
         "now": NOW,
         "limits": ODD,
+        **given,
     }
-    bench: dict[str, Any] = {**known, **given}
-    return judge(node, DeadlineContext(operation=op, **bench))
+    return judge(node, DeadlineContext(operation=op, **context))
 
 
 REASONS: list[tuple[Node, Overdue]] = [
@@ -144,6 +144,11 @@ REASONS: list[tuple[Node, Overdue]] = [
 def test_a_node_is_overdue_from_its_deadline_on(judged: Node, overdue: Overdue, late: float) -> None:
     timed = replace(judged, deadline_at=NOW - late)
     assert judged_by(timed, operation()) == (overdue if late >= 0 else None)
+
+
+@pytest.mark.parametrize("state", LIVE)
+def test_the_judge_knows_every_state_in_which_time_can_be_over(state: NodeState) -> None:
+    assert judged_by(node(state, deadline_at=NOW - 1), operation()) is not None
 
 
 @pytest.mark.parametrize("state", NodeState)

@@ -34,7 +34,7 @@ from tests.domain.builders import LIMITS, NOW, SMALLEST, attached, node, operati
 SPEC = spec()
 
 
-def bench(**fields: Any) -> DeadlineContext:
+def context(**fields: Any) -> DeadlineContext:
     given: dict[str, Any] = {
         "operation": operation(),
         "template": SPEC,
@@ -116,7 +116,7 @@ def test_what_was_learned_lengthens_provisions_and_refills() -> None:
 )
 def test_an_overrun_is_told_with_its_time_its_state_and_whose_deadline_it_was(late: Any) -> None:
     past = operation(deadline_at=NOW - LIMITS.after_operation)
-    found = judge(late, bench(operation=past, advanced_at=None))
+    found = judge(late, context(operation=past, advanced_at=None))
     assert isinstance(found, Overdue)
     assert found.detail == f"{NOW - late.entered_at:.0f} s in {late.state}, deadline from default"
 
@@ -127,11 +127,11 @@ def test_an_overrun_is_told_with_its_time_its_state_and_whose_deadline_it_was(la
 )
 def test_a_boot_is_told_where_it_is(phase: str, step: str, told: str) -> None:
     booting = node(NodeState.CREATED, deadline_at=NOW, phase=phase, step=step)
-    extended = judge(booting, bench())
+    extended = judge(booting, context())
     assert isinstance(extended, Extended)
     assert extended.detail == f"still advancing in {told}"
     still = NOW - LIMITS.stall_after - 1
-    stalled = judge(booting, bench(advanced_at=still))
+    stalled = judge(booting, context(advanced_at=still))
     assert isinstance(stalled, Overdue)
     assert stalled.detail == f"{LIMITS.stall_after + 1:.0f} s without a sign of advance in {told}"
 
@@ -142,13 +142,13 @@ def test_a_boot_is_told_where_it_is(phase: str, step: str, told: str) -> None:
 def test_a_ceiling_between_the_deadline_and_now_extends_nothing() -> None:
     entered = NOW - 100.0
     late = node(NodeState.CREATED, entered_at=entered, deadline_at=NOW - 20)
-    found = judge(late, bench(template=spec(max_provision_timeout=90.0)))
+    found = judge(late, context(template=spec(max_provision_timeout=90.0)))
     assert isinstance(found, Overdue)
     assert found.reason is Reason.BOOT_TIMEOUT
 
 
 def test_a_node_without_a_deadline_is_in_time() -> None:
-    assert judge(node(NodeState.CREATED, deadline_at=None), bench()) is None
+    assert judge(node(NodeState.CREATED, deadline_at=None), context()) is None
 
 
 def test_a_failure_that_no_boot_can_disprove_is_kept_for_collecting_alone() -> None:
