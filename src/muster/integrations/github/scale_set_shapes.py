@@ -31,7 +31,6 @@ class Statistics(_Shape, frozen=True):
     """Counts of a whole set. The only word on how many jobs wait."""
 
     total_available_jobs: int = 0
-    total_acquired_jobs: int = 0
     total_assigned_jobs: int = 0
     """Jobs that wait for a runner of the set, and those that run."""
     total_running_jobs: int = 0
@@ -57,7 +56,6 @@ class ScaleSet(_Shape, frozen=True):
 class RunnerGroup(_Shape, frozen=True):
     id: int
     name: str
-    is_default_group: bool = False
 
 
 class Session(_Shape, frozen=True):

@@ -4,8 +4,6 @@ A delivery may be forged, repeated, late or out of order. The signature is check
 What a delivery says is durable before it is answered.
 """
 
-import logging
-
 from muster.domain.errors import InvalidRequest
 from muster.domain.jobs import JobState
 from muster.integrations.github.job_events import is_signed, read_event, sighting, state_of
@@ -13,8 +11,6 @@ from muster.integrations.github.job_intake import JobIntake, is_stale
 from muster.integrations.github.requests import repository as checked_repository
 from muster.ports.clock import Clock
 from muster.ports.duties import Delivery, HookAnswer
-
-logger = logging.getLogger(__name__)
 
 TAKEN, IGNORED = 202, 200
 MALFORMED, UNSIGNED, NOT_ALLOWED = 400, 401, 403

@@ -5,7 +5,6 @@ is no listing, and a verb that needs it is uncertain.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,8 +17,6 @@ from muster.integrations.ssh.hosts import Hosts, RemoteHost
 from muster.integrations.ssh.launcher import Launcher, by_host, machine, parted
 from muster.ports.identity import Identity
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
-
-logger = logging.getLogger(__name__)
 
 NAME = "ssh"
 WATCH_EVERY = 2.0

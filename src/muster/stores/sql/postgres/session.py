@@ -205,8 +205,8 @@ class Session:
             self._connection = self._pipeline = None
 
 
-class Writer:
-    """Runs each write as a transaction of its own."""
+class _Runner:
+    """Looks after the one session that it runs transactions on."""
 
     def __init__(self, factory: ConnectionFactory, share: Share) -> None:
         self._session = Session(factory, share)
@@ -217,6 +217,13 @@ class Writer:
     def unwatch(self) -> None:
         self._session.unwatch()
 
+    def close(self) -> None:
+        self._session.close()
+
+
+class Writer(_Runner):
+    """Runs each write as a transaction of its own."""
+
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[WorkResult], list[Written]]:
         ends, written = [], []
         for work in batch:
@@ -224,9 +231,6 @@ class Writer:
             ends.append(end)
             written.extend(made)
         return ends, written
-
-    def close(self) -> None:
-        self._session.close()
 
     def _one(self, work: Work[Any]) -> tuple[WorkResult, list[Written]]:
         lost = 0
@@ -259,17 +263,8 @@ class Writer:
         return WorkResult(value=value), tx.written
 
 
-class Reader:
+class Reader(_Runner):
     """Runs batches of reads, all on one snapshot that is as new as the newest of them."""
-
-    def __init__(self, factory: ConnectionFactory, share: Share) -> None:
-        self._session = Session(factory, share)
-
-    def ready(self) -> bool:
-        return self._session.ready()
-
-    def unwatch(self) -> None:
-        self._session.unwatch()
 
     def run(self, batch: Sequence[Work[Any]]) -> tuple[list[WorkResult], list[Written]]:
         for last in (False, True):
@@ -286,9 +281,6 @@ class Reader:
                     told = translate_error(error, where=self._session.where, connected=connected)
                     return [WorkResult(error=told) for _ in batch], []
         raise AssertionError("unreachable")
-
-    def close(self) -> None:
-        self._session.close()
 
     def _look(self, batch: Sequence[Work[Any]]) -> list[WorkResult]:
         pipeline = self._session.pipeline()
