@@ -24,7 +24,7 @@ BY_CONFIG, BY_SERVER = "the configuration file", "the server, at its first start
 BY_START = "the server, at its start"
 """Who did it, where no token did."""
 DEFAULT = TemplateSpec(name="default", provider="process", resource_class="small")
-"""What there is to provision before anybody applied a template."""
+"""What there is to provision before the first template is applied."""
 
 
 class Bootstrap:

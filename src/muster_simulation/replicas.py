@@ -44,7 +44,7 @@ class ReplicaFaults:
     pause: tuple[float, float] = (5.0, 400.0)
     """Up to far beyond a lease, and beyond a launch's window."""
     outages: float = 0.0
-    """Of the store, for everybody."""
+    """Of the store, for all replicas."""
     outage: tuple[float, float] = (2.0, 60.0)
     absences: float = 0.0
     """Of the control plane as a whole: all replicas are down, and come back together."""
@@ -235,7 +235,7 @@ class Replicas:
             await asyncio.sleep(seconds)
 
     def settle(self) -> None:
-        """No more trouble: everybody who isn't there is started."""
+        """No more trouble: every replica that isn't there is started."""
         self.faults = STEADY
         self._away_until = 0.0
         self._store_faults.down = False

@@ -20,14 +20,14 @@ from muster.operations.launcher import planned
 from muster.ports.provider import Machine
 from tests.harness import Behaviour, Harness, loses_the_reply, loses_the_request, with_harness
 
-NOBODY = Behaviour(join=False)
+NEVER_JOINS = Behaviour(join=False)
 
 
 async def forsaken(harness: Harness, *, made: int, lag: float = 0.0) -> Launch:
     """A provision of two that ended without knowing what came of its call; no replica lives."""
     await harness.template()
     harness.cloud.lag = lag
-    harness.agents.script(NOBODY, NOBODY)
+    harness.agents.script(NEVER_JOINS, NEVER_JOINS)
     lost = loses_the_reply(give=made) if made else loses_the_request()
     harness.cloud.script(lost, *[loses_the_request()] * 20)
     replica = await harness.replica()
@@ -114,7 +114,7 @@ async def test_a_call_made_after_its_launch_was_abandoned_makes_nothing_that_las
     assert launch.state is LaunchState.ABANDONED
     assert harness.cloud.boxes == {}
     harness.cloud.outcomes.clear()
-    harness.agents.script(NOBODY, Behaviour())
+    harness.agents.script(NEVER_JOINS, Behaviour())
 
     while first.life.paused:
         await harness.pass_time(10.0)

@@ -10,13 +10,13 @@ from muster.domain.reasons import Reason
 from tests.harness import Behaviour, Harness, loses_the_reply, loses_the_request, with_harness
 from tests.harness.cloud import aloof
 
-NOBODY = Behaviour(join=False)
+NEVER_JOINS = Behaviour(join=False)
 
 
 async def stray(harness: Harness, count: int = 1, token: str = "inst/op-lost.1") -> list[str]:
     """Machines of ours that no record and no launch answers for."""
     installation = await harness.store.installation()
-    harness.agents.script(*[NOBODY] * count)
+    harness.agents.script(*[NEVER_JOINS] * count)
     return [harness.cloud.make(token, installation.id).id for _ in range(count)]
 
 
@@ -94,7 +94,7 @@ async def test_a_machine_that_was_missing_in_between_is_seen_for_the_first_time_
 @with_harness
 async def test_machines_of_an_open_launch_are_no_orphans(harness: Harness) -> None:
     await harness.template()
-    harness.agents.script(NOBODY, NOBODY)
+    harness.agents.script(NEVER_JOINS, NEVER_JOINS)
     harness.cloud.script(loses_the_reply(), *[loses_the_request()] * 100)
     replica = await harness.replica()
     await replica.provision(2)
@@ -156,7 +156,7 @@ async def test_a_live_machine_whose_record_is_terminated_is_an_orphan(harness: H
 
 @with_harness
 async def test_another_installations_machines_are_never_touched(harness: Harness) -> None:
-    harness.agents.script(*[NOBODY] * 2)
+    harness.agents.script(*[NEVER_JOINS] * 2)
     for _ in range(2):
         harness.cloud.make("other/op-1.1", "inst-other")
     orphans = Orphans(harness.ports, harness.settings)

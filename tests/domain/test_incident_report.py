@@ -33,7 +33,7 @@ SIGNS = Observations(
     orphans=(),
     paused=(),
 )
-NOBODY = Warmth(provisions=0, nodes=0, warm=0, ready=None)
+NO_HANDOVER = Warmth(provisions=0, nodes=0, warm=0, ready=None)
 QUIET = Overview(
     at=NOW,
     replica="replica-1",
@@ -46,8 +46,8 @@ QUIET = Overview(
     failed_day=Failures(groups=(), more=False),
     leftovers=Leftovers(terminating=0, stuck=(), orphans=()),
     changes=(),
-    warm_hour=NOBODY,
-    warm_day=NOBODY,
+    warm_hour=NO_HANDOVER,
+    warm_day=NO_HANDOVER,
     warm_more=False,
     jobs=JobFigures(),
     pools=Pools(items=(), used=2, max_nodes=100, paused=False),

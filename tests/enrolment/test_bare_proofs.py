@@ -13,7 +13,7 @@ from muster.ports.identity import Identity
 from tests.harness import Behaviour, Harness, hangs, with_harness
 from tests.harness.agents import new_enrolment
 
-NOBODY = Behaviour(join=False)
+NEVER_JOINS = Behaviour(join=False)
 
 
 class BareVerifier:
@@ -39,7 +39,7 @@ async def join(found: Enrolment, machine_id: str, key: str = "key-1") -> str:
 @with_harness
 async def test_a_machine_with_a_record_joins_although_its_provider_can_not_be_asked(harness: Harness) -> None:
     await harness.template()
-    harness.agents.script(NOBODY)
+    harness.agents.script(NEVER_JOINS)
     await (await harness.replica()).provision(1)
     (node,) = await harness.count(1, NodeState.CREATED)
     harness.cloud.trouble = Uncertain("no answer")
@@ -51,7 +51,7 @@ async def test_a_machine_with_a_record_joins_although_its_provider_can_not_be_as
 @with_harness
 async def test_a_machine_of_an_open_launch_is_told_to_come_again(harness: Harness) -> None:
     await harness.template()
-    harness.agents.script(NOBODY)
+    harness.agents.script(NEVER_JOINS)
     harness.cloud.script(hangs())
     await (await harness.replica()).provision(1)
     await harness.pass_time(1.0)
@@ -83,7 +83,7 @@ async def test_no_machine_is_sent_away_because_the_provider_did_not_answer(harne
 
 @with_harness
 async def test_a_machine_of_another_installation_or_of_none_is_refused(harness: Harness) -> None:
-    harness.agents.script(NOBODY, NOBODY, NOBODY)
+    harness.agents.script(NEVER_JOINS, NEVER_JOINS, NEVER_JOINS)
     for installation in ("inst-other", ""):
         box = harness.cloud.make("inst-other/op-1.1", installation)
         with pytest.raises(Forbidden, match="another installation"):
@@ -97,7 +97,7 @@ async def test_a_machine_of_another_installation_or_of_none_is_refused(harness: 
 async def test_a_machine_whose_tags_are_not_shown_yet_waits_for_the_window_and_no_longer(
     harness: Harness,
 ) -> None:
-    harness.agents.script(NOBODY)
+    harness.agents.script(NEVER_JOINS)
     box = harness.cloud.make("inst/op-1.1", "")
     window = harness.cloud.visibility_window
     with pytest.raises(NotYet, match="or its tags yet"):
@@ -109,7 +109,7 @@ async def test_a_machine_whose_tags_are_not_shown_yet_waits_for_the_window_and_n
 @with_harness
 async def test_a_document_opens_the_door_once(harness: Harness) -> None:
     await harness.template()
-    harness.agents.script(NOBODY)
+    harness.agents.script(NEVER_JOINS)
     await (await harness.replica()).provision(1)
     (node,) = await harness.count(1, NodeState.CREATED)
     await join(enrolment(harness), node.machine_id)

@@ -13,13 +13,13 @@ from tests.harness import Behaviour, Harness, hangs, loses_the_request, with_har
 from tests.harness.agents import new_enrolment
 from tests.harness.cloud import Box
 
-NOBODY = Behaviour(join=False)
+NEVER_JOINS = Behaviour(join=False)
 
 
 async def a_booting_machine(harness: Harness) -> tuple[Node, Box]:
     """A machine with a record, whose agent is the test itself."""
     await harness.template()
-    harness.agents.script(NOBODY)
+    harness.agents.script(NEVER_JOINS)
     replica = await harness.replica()
     await replica.provision(1)
     (node,) = await harness.count(1, NodeState.CREATED)
@@ -54,7 +54,7 @@ async def test_no_secret_is_written_down(harness: Harness) -> None:
 @with_harness
 async def test_a_machine_whose_record_is_not_written_yet_is_told_to_come_again(harness: Harness) -> None:
     await harness.template()
-    harness.agents.script(NOBODY)
+    harness.agents.script(NEVER_JOINS)
     harness.cloud.script(hangs())
     replica = await harness.replica()
     operation = await replica.provision(1)
@@ -74,7 +74,7 @@ async def test_a_machine_whose_record_is_not_written_yet_is_told_to_come_again(h
 async def test_a_join_that_meets_the_settling_of_its_launch_is_never_told_to_go(harness: Harness) -> None:
     """Between any two reads of the join, the launch may settle and the record appear."""
     await harness.template()
-    harness.agents.script(NOBODY)
+    harness.agents.script(NEVER_JOINS)
     harness.cloud.script(hangs())
     replica = await harness.replica()
     await replica.provision(1)
@@ -110,7 +110,7 @@ async def test_a_machine_of_an_abandoned_launch_is_told_to_go(harness: Harness) 
     operation = await harness.ended(await replica.provision(1, timeout=5.0))
     await harness.nothing_is_left()
     (launch,) = await harness.launches(operation.id)
-    harness.agents.script(NOBODY)
+    harness.agents.script(NEVER_JOINS)
     box = harness.cloud.make(launch.token, (await harness.store.installation()).id)
 
     with pytest.raises(Gone):
@@ -136,7 +136,7 @@ async def test_a_condemned_or_terminated_nodes_machine_is_told_to_go(harness: Ha
 
 @with_harness
 async def test_a_machine_without_a_launch_is_told_to_go(harness: Harness) -> None:
-    harness.agents.script(NOBODY)
+    harness.agents.script(NEVER_JOINS)
     box = harness.cloud.make("inst/op-1.1", (await harness.store.installation()).id)
 
     with pytest.raises(Gone):
@@ -145,7 +145,7 @@ async def test_a_machine_without_a_launch_is_told_to_go(harness: Harness) -> Non
 
 @with_harness
 async def test_a_machine_of_another_installation_is_refused(harness: Harness) -> None:
-    harness.agents.script(NOBODY)
+    harness.agents.script(NEVER_JOINS)
     box = harness.cloud.make("other/op-1.1", "inst-other")
 
     with pytest.raises(Forbidden, match="another installation"):

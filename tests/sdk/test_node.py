@@ -21,7 +21,7 @@ from muster.sdk import Misconfigured, Node, session
 from tests.sdk.plane import WITHIN, Plane, Said
 
 TOKEN = "muster_enrolment-token"
-NOBODY = "http://127.0.0.1:9"
+AWAY = "http://127.0.0.1:9"
 ROOT = Path(__file__).parents[2]
 
 
@@ -33,7 +33,7 @@ def plane() -> Iterator[Plane]:
 
 def node(plane: Plane | None = None, **given: Any) -> Node:
     said: dict[str, Any] = {
-        "server": NOBODY if plane is None else plane.url,
+        "server": AWAY if plane is None else plane.url,
         "token": TOKEN,
         "name": "web-1",
         "beat_seconds": 2,
@@ -148,7 +148,7 @@ def test_whatever_a_server_answers_the_app_goes_on(plane: Plane, reply: tuple[in
 
 
 def test_of_several_servers_the_one_that_answers_is_used(plane: Plane) -> None:
-    with node(plane, server=[NOBODY, plane.url]):
+    with node(plane, server=[AWAY, plane.url]):
         plane.hears("ready")
 
 

@@ -32,7 +32,7 @@ PAUSE_FIRST = 2.0
 PAUSE_MOST = 30.0
 THROTTLED_MOST = 8
 """Launches of one operation, over some two minutes. Who is throttled for longer asks for too much at once,
-and asking on would keep everybody else throttled."""
+and asking on would keep all others throttled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

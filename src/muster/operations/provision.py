@@ -272,7 +272,7 @@ class ProvisionHandler:
         patient = at.now < at.operation.created_at + at.request.queue_timeout
         largest = min(at.template.spec.max_nodes, (await self._store.installation()).max_nodes)
         if at.request.count > largest:
-            # It would hold up everybody behind it for nothing.
+            # It would hold up all requests behind it for nothing.
             message = f"{counted(at.request.count, 'node')} never fit under a cap of {largest}"
             return await self._give_up(at, Verdict(reason=Reason.ABOVE_CAP, message=message), driven)
         if not patient or any(node.state is NodeState.CREATED for node in held):

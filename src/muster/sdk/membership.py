@@ -22,7 +22,7 @@ from muster.wire.base import AgentMessage
 REASON_MOST = 256
 RETRY_FIRST = 0.5
 RETRY_MOST = 15.0
-"""A control plane that comes back hears everybody well before it calls anybody silent."""
+"""A control plane that comes back hears every node well before it calls one silent."""
 REFUSED_MOST = 60.0
 """A refusal seldom changes by itself: a token is renewed, a cap is raised."""
 _OK, _UNAUTHENTICATED, _NOT_FOUND, _CONFLICT, _GONE = 200, 401, 404, 409, 410

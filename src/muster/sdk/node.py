@@ -5,7 +5,6 @@ with Node(port=8000) as node:            app = FastAPI(lifespan=node.lifespan())
 """
 
 import atexit
-import logging
 import os
 import signal
 import ssl
@@ -22,8 +21,6 @@ from muster.domain.health import Health
 from muster.sdk.membership import Word
 from muster.sdk.session import Session
 from muster.sdk.settings import Arguments, resolve
-
-logger = logging.getLogger("muster.sdk")
 
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 READY = Word(status=Health.READY)

@@ -41,7 +41,7 @@ def press_on(slot: Slot, *, grace: float, now: float) -> None:
     asked_at = slot.end_asked_at()
     if asked_at is None:
         return
-    # A clock that was set back a lot must not protect anybody for ever.
+    # A clock that was set back a lot must not protect a machine for ever.
     if -CLOCK_STEP <= now - asked_at <= grace + SLACK:
         _signal_keeper(slot, signal.SIGTERM)
         return

@@ -81,8 +81,8 @@ def topics(written: Written) -> tuple[str, ...]:
 
 def _concerning(operation_id: str, by: OperationId | None) -> tuple[str, ...]:
     # Fenced writes come from the one driver there is, which decides anew after each of them by itself.
-    everybody = operation_topic(operation_id)
-    return (everybody,) if operation_id == by else (everybody, driver_topic(operation_id))
+    topic = operation_topic(operation_id)
+    return (topic,) if operation_id == by else (topic, driver_topic(operation_id))
 
 
 def _of_operation(draft: Draft, record: object) -> tuple[str, ...]:

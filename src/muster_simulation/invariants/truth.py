@@ -15,7 +15,7 @@ SIMULATED = Limits(max_transition=60.0, lost_after=150.0, extension=30.0)
 They are shorter than the defaults that would hardly ever apply within a quarter of an hour.
 """
 SETTLING = 75.0
-"""After a crash or a pause, this long isn't calm: a lease must lapse before anybody can take over."""
+"""After a crash or a pause, this long isn't calm: a lease must lapse before another replica can take over."""
 GAP = 10.0
 """Beats that follow each other within this are one stretch of life: one may be lost."""
 DATED = 3.0
@@ -58,7 +58,7 @@ class Absence:
 
 @dataclass(slots=True, kw_only=True)
 class Presence:
-    """Whether anybody is there."""
+    """Whether a replica is there."""
 
     absence: Absence | None = None
     """The last one that is over."""

@@ -15,7 +15,7 @@ from muster.testing.provider_contract import ids, listed
 from tests.integrations.ec2.region import Region, wanting
 
 DESCRIBE = "DescribeInstances"
-NOBODY = [f"i-{number:017x}" for number in range(0xF000, 0xF100)]
+UNKNOWN = [f"i-{number:017x}" for number in range(0xF000, 0xF100)]
 
 
 class JumpingClock:
@@ -53,12 +53,12 @@ async def test_a_failing_look_proves_nothing(provider: Ec2Provider, fake: FakeEc
         await listed(provider)
     fake.faults.lose(DESCRIBE)
     with pytest.raises(Uncertain):
-        await provider.describe(NOBODY[:1])
+        await provider.describe(UNKNOWN[:1])
 
 
 async def test_all_who_ask_at_once_are_answered_by_one_call(provider: Ec2Provider, fake: FakeEc2) -> None:
     answer = await provider.launch(wanting(count=3))
-    known = await asyncio.gather(*(provider.describe([each]) for each in [*ids(answer), *NOBODY[:100]]))
+    known = await asyncio.gather(*(provider.describe([each]) for each in [*ids(answer), *UNKNOWN[:100]]))
     assert [list(each) for each in known[:3]] == [[each] for each in ids(answer)]
     assert not any(known[3:])
     assert fake.counted(DESCRIBE) == 1
@@ -80,7 +80,7 @@ async def test_one_asker_who_gives_up_leaves_the_answer_to_the_others(
 
 async def test_more_than_one_filter_takes_are_asked_in_turns(provider: Ec2Provider, fake: FakeEc2) -> None:
     answer = await provider.launch(wanting())
-    assert list(await provider.describe([*NOBODY, *ids(answer)])) == ids(answer)
+    assert list(await provider.describe([*UNKNOWN, *ids(answer)])) == ids(answer)
     assert fake.counted(DESCRIBE) == 2
 
 
@@ -104,7 +104,7 @@ async def test_there_are_two_looks_a_second_however_many_operations_there_are(re
     async def operation(number: int) -> None:
         for _ in range(10):
             await provider.find(f"t{number}")
-            await provider.describe([NOBODY[number]])
+            await provider.describe([UNKNOWN[number]])
 
     try:
         await asyncio.gather(*(operation(number) for number in range(100)))
@@ -168,9 +168,9 @@ async def test_while_ec2_throttles_a_launch_is_told_at_once_that_nothing_was_ask
         for _ in range(10):
             aws.reads.throttled()
         with pytest.raises(Throttled, match="was not made"):
-            await provider.describe(NOBODY[:1])
+            await provider.describe(UNKNOWN[:1])
         clock.at += MOST
-        assert not await provider.describe(NOBODY[:1])
+        assert not await provider.describe(UNKNOWN[:1])
     finally:
         await provider.close()
 
@@ -179,7 +179,7 @@ async def test_an_end_reaches_all_that_are_known_among_the_unknown(
     provider: Ec2Provider, fake: FakeEc2
 ) -> None:
     answer = await provider.launch(wanting(count=5))
-    mixed = [each for pair in zip(NOBODY, ids(answer), strict=False) for each in pair]
+    mixed = [each for pair in zip(UNKNOWN, ids(answer), strict=False) for each in pair]
     await provider.terminate(["nonsense", *mixed])
     assert fake.instances() == []
 
@@ -189,7 +189,7 @@ async def test_rights_that_hang_on_a_tag_deny_the_unknown_and_the_rest_is_ended(
 ) -> None:
     answer = await provider.launch(wanting(count=5))
     fake.faults.own_tag = ("muster:installation", "inst-1")
-    await provider.terminate([NOBODY[0], *ids(answer), NOBODY[1]])
+    await provider.terminate([UNKNOWN[0], *ids(answer), UNKNOWN[1]])
     assert fake.instances() == []
 
 

@@ -24,7 +24,7 @@ export class Refused extends Error {
   }
 }
 
-/** Nobody answered: the server is away, or the network is. */
+/** No answer came: the server is away, or the network is. */
 export class Unreachable extends Error {
   /** The network refused; a server that is only slow keeps one waiting first. */
   readonly atOnce: boolean;

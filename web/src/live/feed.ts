@@ -20,7 +20,7 @@ const FIRST = 300;
 const BATCH_MOST = 1000;
 const BREATH = 250; // after so many at once, the page may draw
 const PENDING_MOST = 10_000;
-export const FRAME_MOST = 500; // a page that nobody sees gets no frames
+export const FRAME_MOST = 500; // a hidden page gets no frames
 const UNSEEN_MOST = 30_000;
 const LOOK_EVERY = 10_000; // of a window that found no place for a stream
 

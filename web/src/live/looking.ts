@@ -1,4 +1,4 @@
-/** Whether anybody looks at this tab. */
+/** Whether this tab is looked at. */
 
 /** Calls once no person has looked for so long. */
 export function afterHidden(milliseconds: number, then: () => void): () => void {
