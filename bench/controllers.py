@@ -10,11 +10,11 @@ from bench import Figure
 from bench.claims import home
 from bench.pool import fill
 from bench.provisions import NoVerifier
-from muster.controllers.duties import Duty
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec, UsageClass
 from muster.plane import ControlPlane, Ports
+from muster.ports.duties import Duty
 from muster.ports.provider import LaunchAnswer, LaunchRequest, Machine, MachineState
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.stores.wakeups import LocalWakeups

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 
-from muster.domain import codes_page
+from muster.api import codes_page
 from muster.domain.codes import PAGE
 from muster.domain.lifecycle import EDGES, MEANING, NodeState
 from muster.monitoring.alerts import ALERTS, Alert

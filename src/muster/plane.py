@@ -9,7 +9,7 @@ from muster.controllers.boot_watch import BootWatch
 from muster.controllers.cluster_orphans import ClusterOrphans
 from muster.controllers.commands import CommandTimeouts, LostCommands
 from muster.controllers.deadlines import DeadlineSweep, OverdueOperations
-from muster.controllers.duties import Duties, Duty
+from muster.controllers.duties import Duties
 from muster.controllers.evidence_collector import EvidenceCollector
 from muster.controllers.job_placements import JobPlacements
 from muster.controllers.launch_closer import LaunchCloser
@@ -40,7 +40,7 @@ from muster.operations.run import RunHandler
 from muster.operations.templates import TemplateDesk
 from muster.operations.watch import SilentNodes, WatchTracker
 from muster.ports.bundle import Ports
-from muster.ports.duties import DutyContext
+from muster.ports.duties import Duty, DutyContext
 from muster.ports.wakeups import ENDED, HEALTH, JOBS
 
 __all__ = ["ControlPlane", "Ports"]

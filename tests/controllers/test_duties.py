@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from muster.controllers.duties import LEASE_TICKS, RENEWALS, TICK_MOST, Duties, Duty
+from muster.controllers.duties import LEASE_TICKS, RENEWALS, TICK_MOST, Duties
 from muster.domain.errors import ProviderError, StoreUnavailable
 from muster.domain.lifecycle import NodeState
 from muster.domain.redaction import MARK
 from muster.ports.clock import Clock
+from muster.ports.duties import Duty
 from muster.ports.provider import Machine
 from muster.ports.store import DutyLease
 from muster_simulation.life import Life

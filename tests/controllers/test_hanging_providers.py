@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from muster.controllers.duties import Duties, Duty, Reconciler
+from muster.controllers.duties import Duties
 from muster.controllers.launch_closer import LaunchCloser
 from muster.controllers.orphans import Orphans
 from muster.controllers.reaper import BATCH, Reaper
@@ -17,6 +17,7 @@ from muster.domain.node import Node
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec, UsageClass
 from muster.ports.bundle import Ports
+from muster.ports.duties import Duty, Reconciler
 from muster.ports.provider import Machine
 from tests.controllers.test_launch_closer import open_launch, surprise_until
 from tests.harness import Behaviour, Harness, with_harness

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.domain import codes, codes_page
+from muster.api import codes_page
+from muster.domain import codes
 from muster.domain.codes import ClientCode, Exit, FailureCode, ProblemCode, failure_code
 from muster.domain.deadlines import Limits, attach_timeout
 from muster.domain.operation import Kind, Status

@@ -40,7 +40,7 @@ from unittest.mock import patch
 from muster import agent, serve
 from muster.config import load
 from muster.controllers import standing_duties
-from muster.controllers.duties import Duties, Duty
+from muster.controllers.duties import Duties
 from muster.discovery import installed
 from muster.domain.events import Draft, Entity
 from muster.domain.operation import Fence
@@ -51,6 +51,7 @@ from muster.integrations.process import drop_root, provider, sandbox_entry
 from muster.integrations.process.provider import ProcessProvider
 from muster.plane import ControlPlane, Ports
 from muster.ports.commits import AfterCommit, Written
+from muster.ports.duties import Duty
 from muster.ports.store import Store
 from muster.ports.wakeups import Wakeups
 from muster.stores import factory

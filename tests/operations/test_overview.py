@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from muster.api.telemetry import Telemetry
-from muster.controllers.duties import Duties, Duty
+from muster.controllers.duties import Duties
 from muster.domain.errors import Implausible
 from muster.domain.findings import About
 from muster.domain.lifecycle import NodeState
@@ -18,6 +18,7 @@ from muster.domain.wait_reasons import WaitsFor
 from muster.integrations.aks.error_codes import Problem
 from muster.operations import overview
 from muster.operations.overview import OverviewReader
+from muster.ports.duties import Duty
 from muster_simulation.life import Life
 from tests.harness import Behaviour, Harness, with_harness
 from tests.harness.azure import batch, create

@@ -15,10 +15,8 @@ from muster.domain.errors import Implausible, ProviderError, StoreUnavailable
 from muster.domain.redaction import told
 from muster.ports.bundle import Ports
 from muster.ports.clock import Clock
-from muster.ports.duties import Duty, Reconciler
+from muster.ports.duties import Duty
 from muster.ports.store import DutyLease
-
-__all__ = ["Duties", "Duty", "Reconciler"]
 
 logger = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ import asyncio
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from muster.api.access import Access
+from muster.api.codes_page import html
 from muster.api.context import Ctx
 from muster.api.dashboard import HEADERS
 from muster.api.problems import Problem
 from muster.api.router import Raw, Route, Table
 from muster.domain.codes import PAGE, ProblemCode
-from muster.domain.codes_page import html
 from muster.domain.errors import StoreUnavailable
 from muster.domain.ids import NodeId
 
