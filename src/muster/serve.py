@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from muster.api import ApiSettings, create_app
 from muster.api.app import Api
-from muster.api.connections import bounded, raise_descriptors
+from muster.api.connections import bounded_protocol, raise_descriptors
 from muster.api.logs import configure
 from muster.api.metrics import Metrics, timed
 from muster.api.server import CannotListen, HttpServer, bind, url_of
@@ -251,8 +251,8 @@ class _Parts:
         url = url_of(listener)
         plane, api = await self._compose(self._config.server.public_url or (url,))
         await self.settling.stock(plane.templates)
-        http = bounded()
-        server = HttpServer(api, http, backlog=http.lines.backlog)
+        http = bounded_protocol()
+        server = HttpServer(api, http, backlog=http.limits.backlog)
         with ExitStack() as stack:
             if signals:
                 stack.enter_context(self._signals(server, plane.templates))

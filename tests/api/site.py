@@ -11,7 +11,7 @@ import httpx
 
 from muster.api import Api, ApiSettings, create_app
 from muster.api.access import mint
-from muster.api.connections import Lines, bounded
+from muster.api.connections import ConnectionLimits, bounded_protocol
 from muster.api.metrics import Metrics, timed
 from muster.api.server import HttpServer, bind, url_of
 from muster.client import calls
@@ -127,7 +127,7 @@ class HttpAgent:
 class Site:
     """Everything a test of the API reaches."""
 
-    lines: Lines
+    limits: ConnectionLimits
     """The server's connections."""
 
     def __init__(self, url: str, api: Api, store: SqlStore, cloud: SimulatedCloud, ports: Ports) -> None:
@@ -266,10 +266,10 @@ async def opened(
     plane = ControlPlane(ports, owner=ids.new("replica"), settings=settings.get("settings"))
     api = create_app(plane, ports, ApiSettings(data=data, **settings), metrics=metrics)
     apis.append(api)
-    http = bounded()
-    server = HttpServer(api, http, backlog=http.lines.backlog)
+    http = bounded_protocol()
+    server = HttpServer(api, http, backlog=http.limits.backlog)
     site = Site(url_of(listener), api, store, cloud, ports)
-    site.lines = http.lines
+    site.limits = http.limits
     cloud.watch(site)
     for role in Role:
         template = "web" if role is Role.ENROL else None

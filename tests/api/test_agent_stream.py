@@ -14,7 +14,7 @@ import pytest
 from starlette.types import Message
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from muster.api.connections import Bounded
+from muster.api.connections import BoundedConnection
 from muster.client import calls
 from muster.domain.desired_state import Desired
 from muster.domain.ids import NodeId
@@ -351,4 +351,4 @@ async def _heard(site: Site, token: str) -> socket.socket:
 
 def _requests() -> int:
     gc.collect()
-    return sum(isinstance(each, Bounded | RequestResponseCycle) for each in gc.get_objects())
+    return sum(isinstance(each, BoundedConnection | RequestResponseCycle) for each in gc.get_objects())

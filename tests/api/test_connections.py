@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from muster.api import connections
-from muster.api.connections import FIELDS_MOST, HEAD_MOST, Lines
+from muster.api.connections import FIELDS_MOST, HEAD_MOST, ConnectionLimits
 from muster.domain.access import Role
 from tests.api.site import Site, opened
 
@@ -194,13 +194,13 @@ async def test_a_body_that_trickles_on_after_its_answer_gets_no_second_one(
 async def test_a_reader_that_does_not_read_is_dropped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "UNREAD_SECONDS", SOON)
     dropped = asyncio.Event()
-    lost = connections.Bounded.connection_lost
+    lost = connections.BoundedConnection.connection_lost
 
-    def noted(self: connections.Bounded, exc: Exception | None) -> None:
+    def noted(self: connections.BoundedConnection, exc: Exception | None) -> None:
         lost(self, exc)
         dropped.set()
 
-    monkeypatch.setattr(connections.Bounded, "connection_lost", noted)
+    monkeypatch.setattr(connections.BoundedConnection, "connection_lost", noted)
     for number in range(300):
         await site.store.note("thing", "happened", reason=None, detail="x" * 4000, now=float(number))
     parts = urlsplit(site.url)
@@ -247,7 +247,7 @@ async def test_strangers_leave_descriptors_to_those_that_are_known(
 ) -> None:
     descriptors = 40
     monkeypatch.setattr(connections, "HEAD_SECONDS", LATE)
-    monkeypatch.setattr("muster.api.connections.Lines", lambda: Lines(descriptors))
+    monkeypatch.setattr("muster.api.connections.ConnectionLimits", lambda: ConnectionLimits(descriptors))
     async with opened(tmp_path) as site:
         known = [await _known(site) for _ in range(10)]
         strangers = [await _connected(site) for _ in range(descriptors)]
@@ -268,7 +268,7 @@ async def test_a_burst_takes_no_more_descriptors_than_strangers_and_the_server_m
     The test counts the sockets that this server accepts: other tests share its process."""
     descriptors = 160
     monkeypatch.setattr(connections, "HEAD_SECONDS", LATE)
-    monkeypatch.setattr("muster.api.connections.Lines", lambda: Lines(descriptors))
+    monkeypatch.setattr("muster.api.connections.ConnectionLimits", lambda: ConnectionLimits(descriptors))
     accepted: list[socket.socket] = []
     peak = 0
     async with opened(tmp_path) as site:
@@ -287,7 +287,7 @@ async def test_a_burst_takes_no_more_descriptors_than_strangers_and_the_server_m
         monkeypatch.setattr(socket.socket, "accept", counting)
         burst: list[socket.socket] = []
         while len(burst) < 2 * descriptors:
-            waiting = min(Lines(descriptors).backlog, descriptors)
+            waiting = min(ConnectionLimits(descriptors).backlog, descriptors)
             burst += [socket.create_connection(server) for _ in range(waiting)]
             async with asyncio.timeout(20):
                 while len(accepted) < len(burst):  # noqa: ASYNC110 — turn by turn of the server's own loop

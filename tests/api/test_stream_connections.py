@@ -11,7 +11,7 @@ import pytest
 
 from muster.api import agent_stream, connections, server
 from muster.api.app import Api
-from muster.api.connections import IGNORED_MOST, Bounded, ChunkedAnswer
+from muster.api.connections import IGNORED_MOST, BoundedConnection, ChunkedAnswer
 from muster.client import calls
 from muster.enrolment import streams as node_streams
 from muster.wire.agent import StreamLine
@@ -39,7 +39,7 @@ async def _ended(site: Site, connected: int) -> None:
     """Until no stream is open, and so many connections are left."""
 
     async def ended() -> bool:
-        return not len(site.api.context.streams) and site.lines.count == connected
+        return not len(site.api.context.streams) and site.limits.count == connected
 
     await site.until(ended)
 
@@ -53,7 +53,7 @@ async def test_an_agent_that_never_reads_is_dropped_and_little_was_kept_for_it(
     monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.3)
     monkeypatch.setattr(agent_stream, "encode", _wide)
     _, admitted = await _joined(site)
-    before = site.lines.count
+    before = site.limits.count
     async with listening(site, admitted["token"], buffer=4096) as connection:
         await connection.head()
         await _ended(site, before)
@@ -69,7 +69,7 @@ async def test_agents_that_never_read_a_long_first_line_are_dropped(
     monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.3)
     monkeypatch.setattr(agent_stream, "encode", _long)
     _, admitted = await _joined(site)
-    before = site.lines.count
+    before = site.limits.count
     async with AsyncExitStack() as stack:
         for _ in range(2):  # the second ends the first, and no client reads either
             connection = await stack.enter_async_context(listening(site, admitted["token"], buffer=4096))
@@ -96,12 +96,12 @@ async def test_a_node_that_left_is_noticed_before_its_next_line(
 ) -> None:
     monkeypatch.setattr(node_streams, "SILENT_MOST", 1e6)
     _, admitted = await _joined(site)
-    before = site.lines.count
+    before = site.limits.count
     for said in (b"", b"x", b"GET / HT"):
         async with listening(site, admitted["token"]) as connection:
             await connection.head()
             await connection.line()
-            assert site.lines.count == before + 1, "a stream counts among the connections"
+            assert site.limits.count == before + 1, "a stream counts among the connections"
             connection.say(said)
         await _ended(site, before)
 
@@ -121,7 +121,7 @@ async def test_what_an_agent_sends_on_its_stream_is_dropped(site: Site) -> None:
 async def test_an_agent_that_sends_on_and_on_is_dropped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_streams, "SILENT_MOST", 1e6)
     _, admitted = await _joined(site)
-    before = site.lines.count
+    before = site.limits.count
     async with listening(site, admitted["token"]) as connection:
         await connection.head()
         await connection.line()
@@ -134,7 +134,7 @@ async def test_a_request_behind_that_for_a_stream_ends_the_stream_in_order(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     _, admitted = await _joined(site)
-    before = site.lines.count
+    before = site.limits.count
     more = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
     async with listening(site, admitted["token"], more=more) as connection:
         await connection.head()
@@ -149,16 +149,16 @@ async def test_a_connection_that_breaks_before_its_stream_begins_is_no_error(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     _, admitted = await _joined(site)
-    before = site.lines.count
-    hand_over = Bounded.hand_over
-    broken: list[Bounded] = []
+    before = site.limits.count
+    hand_over = BoundedConnection.hand_over
+    broken: list[BoundedConnection] = []
 
-    def breaking(self: Bounded) -> ChunkedAnswer | None:
+    def breaking(self: BoundedConnection) -> ChunkedAnswer | None:
         self.transport.abort()
         broken.append(self)
         return hand_over(self)
 
-    monkeypatch.setattr(Bounded, "hand_over", breaking)
+    monkeypatch.setattr(BoundedConnection, "hand_over", breaking)
     async with listening(site, admitted["token"]):
 
         async def there() -> bool:
@@ -174,18 +174,18 @@ async def test_a_connection_that_breaks_as_its_stream_begins_leaves_none(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     _, admitted = await _joined(site)
-    before = site.lines.count
-    hand_over = Bounded.hand_over
+    before = site.limits.count
+    hand_over = BoundedConnection.hand_over
     broken: list[ChunkedAnswer] = []
 
-    def breaking(self: Bounded) -> ChunkedAnswer | None:
+    def breaking(self: BoundedConnection) -> ChunkedAnswer | None:
         answer = hand_over(self)
         assert answer is not None
         answer.abort()
         broken.append(answer)
         return answer
 
-    monkeypatch.setattr(Bounded, "hand_over", breaking)
+    monkeypatch.setattr(BoundedConnection, "hand_over", breaking)
     async with listening(site, admitted["token"]):
 
         async def there() -> bool:
@@ -213,7 +213,7 @@ async def test_a_server_that_stops_ends_its_streams_and_breaks_those_that_are_no
 
     monkeypatch.setattr(ChunkedAnswer, "pause_writing", noted)
     read, unread = await tokens_of(site, 2)
-    before = site.lines.count
+    before = site.limits.count
     async with listening(site, read) as connection:
         await connection.head()
         await connection.line()

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from starlette.types import Receive, Scope, Send
 
 from muster.api.beats import authorization_of
-from muster.api.connections import ChunkedAnswer, admitted, line_of
+from muster.api.connections import ChunkedAnswer, admitted, connection_of
 from muster.api.context import SHUTDOWN, Context
 from muster.api.middleware import HEADERS, DefaultHeaders
 from muster.api.problems import translate
@@ -74,8 +74,8 @@ class AgentStreams:
                 return
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await send({"type": "http.response.body", "body": first, "more_body": True})
-            line = line_of(scope)
-            answer = None if line is None else line.hand_over()
+            connection = connection_of(scope)
+            answer = None if connection is None else connection.hand_over()
             if answer is None:
                 await send({"type": "http.response.body", "more_body": False})
                 return

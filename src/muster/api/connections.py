@@ -49,7 +49,7 @@ UNWANTED_MOST = 64 << 20
 """Bytes of a body that a caller may send on after its answer. Beyond this it does not read the answer."""
 _KEY = re.compile(rb"[A-Za-z0-9+/]{22}==")
 _HEAD, _BODY = "head", "body"
-_LINE = "line"
+_CONNECTION = "connection"
 """The key under which the state of a request holds its connection."""
 
 
@@ -61,7 +61,7 @@ def raise_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-class Lines:
+class ConnectionLimits:
     """The connections of a server. `descriptors`: how many files the process may have open."""
 
     def __init__(self, descriptors: int | None = None) -> None:
@@ -74,26 +74,26 @@ class Lines:
         """Connections accepted in one turn of the loop. A dropped one is closed four turns later. What comes
         in meanwhile fits into the server's own part."""
         self.count = 0
-        self._strangers: dict[Bounded, str] = {}
-        self._by_address: dict[str, dict[Bounded, None]] = {}
+        self._strangers: dict[BoundedConnection, str] = {}
+        self._by_address: dict[str, dict[BoundedConnection, None]] = {}
 
-    def opened(self, line: "Bounded", address: str) -> None:
+    def opened(self, connection: "BoundedConnection", address: str) -> None:
         self.count += 1
-        self._strangers[line] = address
-        self._by_address.setdefault(address, {})[line] = None
+        self._strangers[connection] = address
+        self._by_address.setdefault(address, {})[connection] = None
         self._make_room(address)
 
-    def admitted(self, line: "Bounded") -> None:
-        address = self._strangers.pop(line, None)
+    def admitted(self, connection: "BoundedConnection") -> None:
+        address = self._strangers.pop(connection, None)
         if address is not None:
             mates = self._by_address[address]
-            del mates[line]
+            del mates[connection]
             if not mates:
                 del self._by_address[address]
 
-    def closed(self, line: "Bounded") -> None:
+    def closed(self, connection: "BoundedConnection") -> None:
         self.count -= 1
-        self.admitted(line)
+        self.admitted(connection)
 
     def handed_over(self) -> None:
         """Go on counting a connection whose protocol changed. Its caller showed a valid token."""
@@ -110,14 +110,14 @@ class Lines:
         elif len(self._strangers) > self._strangers_most or self.count > self._most:
             self._drop(self._strangers, f"{self.count} connections are open")
 
-    def _drop(self, lines: Iterable["Bounded"], why: str) -> None:
-        oldest = next(iter(lines))
+    def _drop(self, connections: Iterable["BoundedConnection"], why: str) -> None:
+        oldest = next(iter(connections))
         self.admitted(oldest)
         oldest.transport.abort()
         logger.warning("dropped the oldest connection that showed no valid token: %s", why)
 
 
-class Bounded(HttpProtocol):
+class BoundedConnection(HttpProtocol):
     """One connection that is held to these bounds."""
 
     __slots__ = (
@@ -133,7 +133,7 @@ class Bounded(HttpProtocol):
         "_unwanted",
     )
 
-    lines: ClassVar[Lines]
+    limits: ClassVar[ConnectionLimits]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -148,10 +148,10 @@ class Bounded(HttpProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base
         super().connection_made(transport)
         self._expect(_HEAD)
-        self.lines.opened(self, self.client[0] if self.client else "")
+        self.limits.opened(self, self.client[0] if self.client else "")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.lines.closed(self)
+        self.limits.closed(self)
         self._expect(None)
         self._taken()
         super().connection_lost(exc)
@@ -160,13 +160,13 @@ class Bounded(HttpProtocol):
 
     def admitted(self) -> None:
         """Note that a request on this connection showed a valid token."""
-        self.lines.admitted(self)
+        self.limits.admitted(self)
 
     def hand_over(self) -> "ChunkedAnswer | None":
         """Leave HTTP when head and first chunk of an answer are sent. None: the connection is lost, or
         another request waits on it."""
         transport = self.leave()
-        return None if transport is None else ChunkedAnswer(transport, self.lines)
+        return None if transport is None else ChunkedAnswer(transport, self.limits)
 
     def _should_upgrade(self) -> bool:
         """Return whether the request asks for a WebSocket in the right form. Others are answered as HTTP."""
@@ -177,7 +177,7 @@ class Bounded(HttpProtocol):
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection to its WebSocket. It stays counted here, and admitted by the same token."""
         self._midway = self._in_head = False
-        self.app_state = {**self.app_state, _LINE: self}
+        self.app_state = {**self.app_state, _CONNECTION: self}
         super().handle_websocket_upgrade()
 
     # --- what is sent -----------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class Bounded(HttpProtocol):
         self._midway = self._in_head = True
         self._unwanted = 0
         super().on_message_begin()
-        self.scope["state"][_LINE] = self
+        self.scope["state"][_CONNECTION] = self
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
@@ -311,25 +311,25 @@ class Bounded(HttpProtocol):
         self.transport.close()
 
 
-def line_of(scope: Scope) -> Bounded | None:
+def connection_of(scope: Scope) -> BoundedConnection | None:
     """Return the connection of a request. None: the server is another one."""
-    return cast("Bounded | None", scope.get("state", {}).get(_LINE))
+    return cast("BoundedConnection | None", scope.get("state", {}).get(_CONNECTION))
 
 
 def admitted(scope: Scope) -> None:
     """Note that the caller of a request showed a valid token."""
-    line = line_of(scope)
-    if line is not None:
-        line.admitted()
+    connection = connection_of(scope)
+    if connection is not None:
+        connection.admitted()
 
 
 class UpgradedConnection(WebSocketsSansIOProtocol):
     """A WebSocket on a connection that is held to these bounds."""
 
     @property
-    def _line(self) -> Bounded:
-        line: Bounded = self.app_state[_LINE]
-        return line
+    def _connection(self) -> BoundedConnection:
+        connection: BoundedConnection = self.app_state[_CONNECTION]
+        return connection
 
     async def send(self, message: Any) -> None:
         await super().send(message)
@@ -337,15 +337,15 @@ class UpgradedConnection(WebSocketsSansIOProtocol):
             self.handshake_complete = True  # a refusal is an answer: uvicorn would log it as an error of ours
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._line.connection_lost(exc)
+        self._connection.connection_lost(exc)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        self._line.pause_writing()
+        self._connection.pause_writing()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        self._line.resume_writing()
+        self._connection.resume_writing()
         super().resume_writing()
 
 
@@ -356,17 +356,17 @@ class ChunkedAnswer(asyncio.Protocol):
     caller sends meanwhile is read and dropped, so that its end is noticed.
     """
 
-    __slots__ = ("_ignored", "_lines", "_transport", "_unread", "_unsent", "lost")
+    __slots__ = ("_ignored", "_limits", "_transport", "_unread", "_unsent", "lost")
 
-    def __init__(self, transport: asyncio.Transport, lines: Lines) -> None:
+    def __init__(self, transport: asyncio.Transport, limits: ConnectionLimits) -> None:
         self._transport = transport
-        self._lines = lines
+        self._limits = limits
         self._unsent: asyncio.Future[None] | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._ignored = 0
         self.lost: Callable[[], object] = _nothing
         """Called when the connection is closed, by either side."""
-        lines.handed_over()
+        limits.handed_over()
         transport.set_protocol(self)
         # Whatever the system doesn't take at once counts as unread, so that at most one chunk is kept.
         transport.set_write_buffer_limits(high=0)
@@ -412,18 +412,18 @@ class ChunkedAnswer(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.resume_writing()
-        self._lines.left()
+        self._limits.left()
         self.lost()
 
 
 def _nothing() -> None: ...
 
 
-def bounded() -> type[Bounded]:
+def bounded_protocol() -> type[BoundedConnection]:
     """Return the protocol of one server, with connections of its own."""
 
-    class Ours(Bounded):
+    class Ours(BoundedConnection):
         __slots__ = ()
 
-    Ours.lines = Lines()
+    Ours.limits = ConnectionLimits()
     return Ours
