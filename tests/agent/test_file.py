@@ -25,7 +25,8 @@ def test_it_fits_into_fourteen_kilobytes_compressed() -> None:
 
 
 def test_python_3_8_can_read_it() -> None:
-    ast.parse(TEXT, feature_version=(3, 8))
+    for text in (TEXT, SENT):
+        ast.parse(text, feature_version=(3, 8))
 
 
 def test_nothing_newer_than_3_8_is_evaluated() -> None:
