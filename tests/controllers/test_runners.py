@@ -35,10 +35,7 @@ async def test_a_node_s_own_word_is_not_enough(harness: Harness) -> None:
     github.connects = False
     operation = await github.provision(await harness.replica(), github.begin())
 
-    async def registered() -> bool:
-        return bool(github.runners())
-
-    await harness.until(registered)
+    await github.until_registered()
     await harness.pass_time(20)
     (node,) = await harness.nodes(NodeState.CREATED)
     assert harness.agents.of(node.id).attached and not node.attached
@@ -53,10 +50,7 @@ async def test_a_runner_without_the_label_is_not_the_one_that_was_asked_for(harn
     github.connects = False
     operation = await github.provision(await harness.replica(), github.begin())
 
-    async def registered() -> bool:
-        return bool(github.runners())
-
-    await harness.until(registered)
+    await github.until_registered()
     (runner,) = github.runners()
     wanted, runner.labels = runner.labels, ("somebody-s",)
     github.connect(runner)
@@ -158,10 +152,7 @@ async def test_an_ephemeral_runner_that_ends_before_it_was_seen_online_has_serve
     github.connects = False
     operation = await github.provision(await harness.replica(), github.begin())
 
-    async def registered() -> bool:
-        return bool(github.runners())
-
-    await harness.until(registered)
+    await github.until_registered()
     (node,) = await harness.nodes(NodeState.CREATED)
     await github.detached(node)
     assert not (await harness.node(node.id)).attached, "GitHub still lists it: only its own word says so"
@@ -182,10 +173,7 @@ async def test_a_kit_that_fails_before_hand_over_fails_its_node_at_once_with_its
     github.connects = False
     operation = await github.provision(await harness.replica(), github.begin())
 
-    async def registered() -> bool:
-        return bool(github.runners())
-
-    await harness.until(registered)
+    await github.until_registered()
     (node,) = await harness.nodes(NodeState.CREATED)
     assignment = AssignmentId(node.assignment_id or "")
     words = "attaching ended with 1\nno such runner group"
@@ -323,10 +311,7 @@ async def test_a_runner_deleted_behind_our_back_is_not_handed_over(harness: Harn
     github.connects = False
     operation = await github.provision(await harness.replica(), github.begin())
 
-    async def registered() -> bool:
-        return bool(github.runners())
-
-    await harness.until(registered)
+    await github.until_registered()
     github.world.remove(github.runners()[0])
     assert (await harness.ended(operation)).status is Status.FAILED
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from fakes.github import GitHubState, WorldTransport
 from muster.domain.ids import AssignmentId, NodeId
+from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Operation
 from muster.enrolment.reports import Report
@@ -37,7 +38,7 @@ def given(kit: Kit) -> dict[str, Any]:
 
 def context(harness: Harness) -> DutyContext:
     """For a duty that asks for no operation."""
-    nobody: Any = None
+    no_desk: Any = None
     return DutyContext(
         store=harness.store,
         jobs=harness.store.jobs,
@@ -47,7 +48,7 @@ def context(harness: Harness) -> DutyContext:
         ids=harness.ports.ids,
         wakeups=harness.ports.wakeups,
         settings=harness.settings,
-        desk=nobody,
+        desk=no_desk,
         owner="replica-test",
     )
 
@@ -107,6 +108,20 @@ class GitHubHarness:
         made = cls(harness, again(), world, installation_id=installation.id)
         made.transport, made.again = transport, again
         return made
+
+    async def until_registered(self) -> None:
+        async def registered() -> bool:
+            return bool(self.runners())
+
+        await self.harness.until(registered)
+
+    async def fail_its_job(self, run: Run, *labels: str, nodes: int = 1, within: float = 60.0) -> None:
+        """Let a job of each label fail and the run end, and wait until its nodes are given back."""
+        for label in labels or (f"{run.id}-1",):
+            job = self.world.queue(run, "test", [label])
+            job.status, job.conclusion = "completed", "failure"
+        self.world.complete(run)
+        await self.harness.count(nodes, NodeState.IDLE, within=within)
 
     def host(self, kit: Kit) -> None:
         """As the runner would: registered if it isn't, and online."""

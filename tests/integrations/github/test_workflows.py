@@ -131,10 +131,7 @@ async def test_rerunning_failed_jobs_gets_runners_under_the_label_that_was_given
     replica = await harness.replica()
     await harness.succeeded(await github.provision(replica, run, 2))
     label = f"{run.id}-1"
-    job = github.world.queue(run, "test", [label])
-    job.status, job.conclusion = "completed", "failure"
-    github.world.complete(run)
-    await harness.count(2, NodeState.IDLE, within=60)
+    await github.fail_its_job(run, label, nodes=2)
     github.world.rerun_failed(run)
     await harness.count(2, NodeState.RUNNING, within=60)
     assert [runner.labels for runner in github.runners()] == [(label,)] * 2
@@ -151,10 +148,7 @@ async def test_a_rerun_whose_provision_failed_is_provisioned_again_after_a_while
     github = await GitHubHarness.set(harness, attach_timeout=50)
     run = github.begin()
     await harness.succeeded(await github.provision(await harness.replica(), run, timeout=100))
-    job = github.world.queue(run, "test", [f"{run.id}-1"])
-    job.status, job.conclusion = "completed", "failure"
-    github.world.complete(run)
-    await harness.count(1, NodeState.IDLE, within=60)
+    await github.fail_its_job(run)
     github.connects = False
     github.world.rerun_failed(run)
     await harness.pass_time(130)
@@ -171,10 +165,7 @@ async def test_a_rerun_that_fails_is_tried_ever_more_rarely_and_then_not_again(h
     github = await GitHubHarness.set(harness, attach_timeout=50)
     run = github.begin()
     await harness.succeeded(await github.provision(await harness.replica(), run, timeout=100))
-    job = github.world.queue(run, "test", [f"{run.id}-1"])
-    job.status, job.conclusion = "completed", "failure"
-    github.world.complete(run)
-    await harness.count(1, NodeState.IDLE, within=60)
+    await github.fail_its_job(run)
     github.connects = False
     github.world.rerun_failed(run)
     await harness.pass_time(4 * 3600)
@@ -194,11 +185,7 @@ async def test_every_label_of_a_rerun_is_served_however_many_there_were(harness:
     made = [await github.provision(replica, run, label=label) for label in labels]
     for operation in made:
         await harness.succeeded(operation)
-    for label in labels:
-        job = github.world.queue(run, "test", [label])
-        job.status, job.conclusion = "completed", "failure"
-    github.world.complete(run)
-    await harness.count(25, NodeState.IDLE, within=120)
+    await github.fail_its_job(run, *labels, nodes=25, within=120)
     github.world.rerun_failed(run)
     await harness.count(25, NodeState.RUNNING, within=120)
     assert sorted(runner.labels for runner in github.runners()) == sorted((label,) for label in labels)
@@ -212,10 +199,7 @@ async def test_a_rerun_that_the_store_was_too_busy_for_gets_its_runners_all_the_
     run = github.begin()
     replica = await harness.replica()
     await harness.succeeded(await github.provision(replica, run))
-    job = github.world.queue(run, "test", [f"{run.id}-1"])
-    job.status, job.conclusion = "completed", "failure"
-    github.world.complete(run)
-    await harness.count(1, NodeState.IDLE, within=60)
+    await github.fail_its_job(run)
     submit = replica.plane.desk.provision
 
     async def busy(*_: object, **__: object) -> Operation:
@@ -232,10 +216,7 @@ async def test_a_rerun_s_label_is_known_in_whichever_case(harness: Harness) -> N
     github = await GitHubHarness.set(harness)
     run = github.begin()
     await harness.succeeded(await github.provision(await harness.replica(), run, label="Nightly"))
-    job = github.world.queue(run, "test", ["NIGHTLY"])
-    job.status, job.conclusion = "completed", "failure"
-    github.world.complete(run)
-    await harness.count(1, NodeState.IDLE, within=60)
+    await github.fail_its_job(run, "NIGHTLY")
     github.world.rerun_failed(run)
     await harness.count(1, NodeState.RUNNING, within=60)
 
