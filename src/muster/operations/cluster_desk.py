@@ -8,27 +8,22 @@ from contextlib import suppress
 from dataclasses import replace
 
 from muster.domain import deadlines
-from muster.domain.checks import KEY_MAX, text
 from muster.domain.cluster import Cluster, ClusterChange, ClusterState, changed
-from muster.domain.deadlines import Deadline
 from muster.domain.errors import (
     ClusterExists,
     Conflict,
-    IdempotencyMismatch,
     InvalidRequest,
     NotCancellable,
     NotFound,
-    StoreUnavailable,
 )
 from muster.domain.ids import ClusterId
 from muster.domain.operation import CLUSTERS, Kind, Operation
 from muster.domain.requests import ClusterCreateRequest, ClusterDeleteRequest, Request
-from muster.domain.run_decisions import RESERVED
 from muster.domain.settings import Settings
 from muster.domain.steps import Steps
 from muster.domain.template import Template
 from muster.operations.driver import Driver
-from muster.operations.submission import new_operation, request_cancel
+from muster.operations.submission import Submitter, request_cancel
 from muster.ports.bundle import Ports
 
 TRIES = 5
@@ -46,13 +41,12 @@ class ClusterDesk:
         self._ports = ports
         self._store = ports.clusters
         self._settings = settings
-        self._owner = owner
-        self._driver = driver
+        self._submitter = Submitter(ports, settings, owner, driver)
 
     async def create(
         self, request: ClusterCreateRequest, *, key: str | None = None, actor: str = ""
     ) -> Operation:
-        first = await self._answered(key, Kind.CLUSTER_CREATE, request)
+        first = await self._submitter.answered(key, Kind.CLUSTER_CREATE, request)
         if first is not None:
             return first
         template = await self._ports.store.template(request.template)
@@ -96,7 +90,9 @@ class ClusterDesk:
         deadline = deadlines.resolve_boot(
             timeout=request.timeout, template=template.spec, limits=self._settings.limits
         )
-        operation = self._accepted(Kind.CLUSTER_CREATE, request, deadline, template=template.name, key=key)
+        operation = self._submitter.new(
+            Kind.CLUSTER_CREATE, request, deadline, template=template.name, key=key
+        )
         cluster = Cluster(
             id=ClusterId(self._ports.ids.new("cl")),
             name=request.name,
@@ -108,16 +104,15 @@ class ClusterDesk:
             stage_at=operation.created_at,
             operation_id=operation.id,
         )
-        return await self._submit(
-            operation, ClusterChange(before=None, after=cluster, at=operation.created_at, actor=actor)
-        )
+        change = ClusterChange(before=None, after=cluster, at=operation.created_at, actor=actor)
+        return await self._submitter.submit(operation, self._store.submit(operation, change))
 
     async def delete(self, name: str, *, key: str | None = None, actor: str = "") -> Operation:
         """By name or id. Raises NotFound; what is being deleted already gives that operation."""
         for _ in range(TRIES):
             cluster = await self.find(name)
             request = ClusterDeleteRequest(cluster_id=cluster.id)
-            first = await self._answered(key, Kind.CLUSTER_DELETE, request)
+            first = await self._submitter.answered(key, Kind.CLUSTER_DELETE, request)
             if first is not None:
                 return first
             with suppress(Conflict, NotCancellable):  # it moved: it may be ready by now, or gone
@@ -151,7 +146,9 @@ class ClusterDesk:
         deadline = deadlines.for_operation(
             Kind.CLUSTER_DELETE, template=template.spec, limits=self._settings.limits
         )
-        operation = self._accepted(Kind.CLUSTER_DELETE, request, deadline, template=cluster.template, key=key)
+        operation = self._submitter.new(
+            Kind.CLUSTER_DELETE, request, deadline, template=cluster.template, key=key
+        )
         change = changed(
             cluster,
             now=operation.created_at,
@@ -159,7 +156,8 @@ class ClusterDesk:
             state=ClusterState.DELETING,
             operation_id=operation.id,
         )
-        return await self._submit(operation, replace(change, actor=actor))
+        change = replace(change, actor=actor)
+        return await self._submitter.submit(operation, self._store.submit(operation, change))
 
     async def find(self, name: str) -> Cluster:
         """By name (the live one, else the newest that had it) or by id."""
@@ -173,44 +171,6 @@ class ClusterDesk:
         provider = (await self._ports.store.template(operation.template)).spec.provider
         steps = self._ports.cluster_providers[provider].steps
         return steps.create if operation.kind is Kind.CLUSTER_CREATE else steps.delete
-
-    def _accepted(
-        self, kind: Kind, request: Request, deadline: Deadline, *, template: str, key: str | None
-    ) -> Operation:
-        return new_operation(
-            self._ports,
-            self._settings,
-            lease_owner=self._owner if self._driver.has_room else None,
-            kind=kind,
-            request=request,
-            deadline=deadline,
-            template=template,
-            key=key,
-        )
-
-    async def _submit(self, operation: Operation, change: ClusterChange) -> Operation:
-        try:
-            stored, _ = await self._store.submit(operation, change)
-        except StoreUnavailable:
-            # It may have been written, leased to us. If so it is driven; if not, there is nothing to drive.
-            self._driver.take(operation)
-            raise
-        self._driver.take(stored)
-        return stored
-
-    async def _answered(self, key: str | None, kind: Kind, request: Request) -> Operation | None:
-        if key is None:
-            return None
-        text("idempotency_key", key, longest=KEY_MAX)
-        if key.startswith(RESERVED):
-            raise InvalidRequest("idempotency_key", key, f"must not start with {RESERVED!r}")
-        first = await self._ports.store.operation_by_key(key)
-        if first is None:
-            return None
-        if first.kind is not kind or first.request != request:
-            raise IdempotencyMismatch(key, first.id)
-        self._driver.take(first)
-        return first
 
 
 def _same(first: Request, second: ClusterCreateRequest) -> bool:

@@ -8,14 +8,12 @@ from contextlib import suppress
 from dataclasses import replace
 
 from muster.domain import deadlines, progress_view
-from muster.domain.checks import KEY_MAX, text
 from muster.domain.deadlines import Deadline
 from muster.domain.errors import (
     Ambiguous,
     IdempotencyMismatch,
     InvalidRequest,
     NotFound,
-    StoreUnavailable,
     Throttled,
     Uncertain,
 )
@@ -33,13 +31,13 @@ from muster.domain.requests import (
     Request,
     RunRequest,
 )
-from muster.domain.run_decisions import RERUN, RESERVED
+from muster.domain.run_decisions import RERUN
 from muster.domain.settings import Settings
 from muster.domain.template import Template
 from muster.operations.concurrency import concurrently
 from muster.operations.driver import Driver
 from muster.operations.provision import ProvisionHandler
-from muster.operations.submission import new_operation, request_cancel
+from muster.operations.submission import Submitter, request_cancel
 from muster.operations.templates import unmet_requirement
 from muster.ports.bundle import Ports
 from muster.ports.paging import provisions
@@ -64,8 +62,8 @@ class OperationDesk:
         self._ports = ports
         self._store = ports.store
         self._settings = settings
-        self._owner = owner
         self._driver = driver
+        self._submitter = Submitter(ports, settings, owner, driver)
         self._provisions = provisions
         self._boot_history = provisions.boot_history
 
@@ -83,7 +81,7 @@ class OperationDesk:
         `fence`: another operation asks, as long as its lease holds. Raises LeaseLost if it doesn't.
         """
         request = self._whole(request)
-        first = await self._answered(key, Kind.PROVISION, request, ours=ours or fence is not None)
+        first = await self._submitter.answered(key, Kind.PROVISION, request, ours=ours or fence is not None)
         if first is None and request.tables and not ours:
             first = await self._made_for_rerun(request)
         if first is not None:
@@ -172,7 +170,7 @@ class OperationDesk:
         ours: bool = False,
         actor: str = "",
     ) -> Operation:
-        first = await self._answered(key, Kind.RELEASE, request, ours=ours or fence is not None)
+        first = await self._submitter.answered(key, Kind.RELEASE, request, ours=ours or fence is not None)
         if first is not None:
             return first
         target = await self._store.operation(request.operation_id)
@@ -205,7 +203,7 @@ class OperationDesk:
 
         So a late release of an earlier attempt can't hit a later one. `owner`: see only this owner's runs.
         """
-        first = await self._answered(key, Kind.RELEASE, None)
+        first = await self._submitter.answered(key, Kind.RELEASE, None)
         if first is not None:
             if first.run != run:
                 raise IdempotencyMismatch(first.idempotency_key or "", first.id)
@@ -233,7 +231,7 @@ class OperationDesk:
         Its time covers the provision, the longest run and the release, unless the caller named a timeout.
         """
         request = replace(request, provision=self._whole(request.provision))
-        first = await self._answered(key, Kind.RUN, request)
+        first = await self._submitter.answered(key, Kind.RUN, request)
         if first is not None:
             return first
         template = await self._known_template(request.provision)
@@ -301,45 +299,11 @@ class OperationDesk:
         queue_cap: int | None = None,
         actor: str = "",
     ) -> Operation:
-        operation = new_operation(
-            self._ports,
-            self._settings,
-            lease_owner=self._owner if self._driver.has_room else None,
-            kind=kind,
-            request=request,
-            deadline=deadline,
-            template=_template(request),
-            key=key,
-            run=run,
+        operation = self._submitter.new(
+            kind, request, deadline, template=_template(request), key=key, run=run
         )
-        try:
-            stored, _ = await self._store.submit(
-                operation, pool=pool, fence=fence, queue_cap=queue_cap, actor=actor
-            )
-        except StoreUnavailable:
-            # It may have been written, leased to us. If so it is driven; if not, there is nothing to drive.
-            self._driver.take(operation)
-            raise
-        self._driver.take(stored)
-        return stored
-
-    async def _answered(
-        self, key: str | None, kind: Kind, request: Request | None, *, ours: bool = False
-    ) -> Operation | None:
-        """Return what was made under the key before, whatever has changed since. Refuse reserved keys of
-        callers."""
-        if key is None:
-            return None
-        text("idempotency_key", key, longest=KEY_MAX)
-        if not ours and key.startswith(RESERVED):
-            raise InvalidRequest("idempotency_key", key, f"must not start with {RESERVED!r}")
-        first = await self._store.operation_by_key(key)
-        if first is None:
-            return None
-        if first.kind is not kind or (request is not None and first.request != request):
-            raise IdempotencyMismatch(key, first.id)
-        self._driver.take(first)
-        return first
+        write = self._store.submit(operation, pool=pool, fence=fence, queue_cap=queue_cap, actor=actor)
+        return await self._submitter.submit(operation, write)
 
 
 def _template(request: Request) -> str | None:
