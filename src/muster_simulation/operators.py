@@ -15,7 +15,7 @@ from muster.domain.errors import Conflict, NotCancellable
 from muster.domain.events import Event
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import LIVE, Fact
-from muster.domain.operation import Step
+from muster.domain.operation import OperationEvent
 from muster.domain.reasons import Reason
 from muster.domain.template import Reuse, TemplateSpec, UsageClass
 from muster.operations.submission import request_cancel
@@ -28,7 +28,7 @@ from muster_simulation.trace import FaultCounts
 HOUR = 3600.0
 MEDDLING_MOST = 3.0
 """Seconds after the moment within which an operator acts."""
-_MOMENTS = (str(Fact.ATTACHED), str(Step.COMMITTED))
+_MOMENTS = (str(Fact.ATTACHED), str(OperationEvent.COMMITTED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from muster.domain.errors import Conflict, StoreUnavailable
 from muster.domain.ids import NodeId, OperationId
-from muster.domain.operation import Step
+from muster.domain.operation import OperationEvent
 from muster.domain.reasons import Reason
 from muster.ports.store import Store
 from muster.ports.verbs import reads_of
@@ -106,7 +106,7 @@ class StoreFaults:
 
 def _of_failsafe(*args: Any) -> bool:
     """Whether it is a write of the failsafe, which a bug elsewhere doesn't reach."""
-    if getattr(args[0], "name", None) in (Step.ERRED, Step.RECOVERED):
+    if getattr(args[0], "name", None) in (OperationEvent.ERRED, OperationEvent.RECOVERED):
         return True
     after = getattr(args[0], "after", args[-1])
     verdict = getattr(after, "verdict", None)

@@ -8,7 +8,7 @@ from muster.domain.health import Health
 from muster.domain.launch import LaunchState
 from muster.domain.lifecycle import Fact, Verb
 from muster.domain.node import RENEWED
-from muster.domain.operation import Step
+from muster.domain.operation import OperationEvent
 from muster.integrations.aks.steps import STEPS
 
 PAST = (
@@ -30,7 +30,7 @@ NAMES = [
     *((Entity.HEALTH, name) for name in Health),
     *((Entity.LAUNCH, name) for name in LaunchState),
     *((Entity.COMMAND, name) for name in CommandState),
-    *((Entity.OPERATION, name) for name in Step),
+    *((Entity.OPERATION, name) for name in OperationEvent),
     *(
         (Entity.CLUSTER, name)
         for name in (*ClusterState, *(step.stage for steps in (STEPS.create, STEPS.delete) for step in steps))

@@ -15,7 +15,7 @@ from muster.domain.health import Health, HealthChange, HealthSource, Vitals
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange, rescue
-from muster.domain.operation import Operation, Status, Step, Verdict
+from muster.domain.operation import Operation, OperationEvent, Status, Verdict
 from muster.domain.reasons import Reason
 from muster.domain.serialization import Plain
 from tests.domain import strategies
@@ -110,7 +110,10 @@ def test_folding_an_operations_events_rebuilds_all_but_its_lease() -> None:
     drafts = [events.of_submission(changes[0].before), *(events.of_operation(change) for change in changes)]
     last = serialization.fields_to_plain(changes[-1].after)
     assert fold(drafts) == {name: value for name, value in last.items() if name not in LEASE_FIELDS}
-    assert [draft.name for draft in drafts] == [Step.SUBMITTED, *(change.name for change in changes)]
+    assert [draft.name for draft in drafts] == [
+        OperationEvent.SUBMITTED,
+        *(change.name for change in changes),
+    ]
     assert [draft.version for draft in drafts] == list(range(1, len(drafts) + 1))
     assert all((draft.entity, draft.entity_id) == (Entity.OPERATION, "op-1") for draft in drafts)
 

@@ -14,8 +14,8 @@ from muster.domain.operation import (
     Member,
     Operation,
     OperationChange,
+    OperationEvent,
     Status,
-    Step,
     Verdict,
     committed,
     extended,
@@ -35,19 +35,21 @@ REQUESTS: dict[Kind, Request] = {
     Kind.RUN: RUN,
 }
 Write = Callable[[Operation], OperationChange | None]
-WRITES: dict[Step, Write] = {
-    Step.PROGRESSED: lambda op: operations.progressed(op, progress(2), now=NOW),
-    Step.QUEUED: lambda op: operations.queued(op, progress(2), now=NOW),
-    Step.RESUMED: lambda op: operations.resumed(op, now=NOW),
-    Step.FAILING: lambda op: operations.failing(op, VERDICT, now=NOW),
-    Step.COMMITTED: lambda op: operations.committed(op, MEMBERS, progress(4), now=NOW, fresh_for=20.0),
-    Step.ENDED: lambda op: operations.ended(op, Status.FAILED, now=NOW, progress=None),
-    Step.CANCEL_REQUESTED: lambda op: operations.cancel_requested(op, now=NOW),
+WRITES: dict[OperationEvent, Write] = {
+    OperationEvent.PROGRESSED: lambda op: operations.progressed(op, progress(2), now=NOW),
+    OperationEvent.QUEUED: lambda op: operations.queued(op, progress(2), now=NOW),
+    OperationEvent.RESUMED: lambda op: operations.resumed(op, now=NOW),
+    OperationEvent.FAILING: lambda op: operations.failing(op, VERDICT, now=NOW),
+    OperationEvent.COMMITTED: lambda op: operations.committed(
+        op, MEMBERS, progress(4), now=NOW, fresh_for=20.0
+    ),
+    OperationEvent.ENDED: lambda op: operations.ended(op, Status.FAILED, now=NOW, progress=None),
+    OperationEvent.CANCEL_REQUESTED: lambda op: operations.cancel_requested(op, now=NOW),
 }
 
 
 @pytest.mark.parametrize("step", WRITES)
-def test_a_write_is_named_stamped_and_counted(step: Step) -> None:
+def test_a_write_is_named_stamped_and_counted(step: OperationEvent) -> None:
     before = operation()
     change = WRITES[step](before)
     assert change is not None
@@ -58,8 +60,8 @@ def test_a_write_is_named_stamped_and_counted(step: Step) -> None:
 
 
 @pytest.mark.parametrize("status", ENDED)
-@pytest.mark.parametrize("step", [step for step in WRITES if step is not Step.CANCEL_REQUESTED])
-def test_an_ended_operation_is_never_written_again(step: Step, status: Status) -> None:
+@pytest.mark.parametrize("step", [step for step in WRITES if step is not OperationEvent.CANCEL_REQUESTED])
+def test_an_ended_operation_is_never_written_again(step: OperationEvent, status: Status) -> None:
     over = operation(status=status)
     assert over.ended
     with pytest.raises(IllegalTransition, match=f"cannot write operation op-1: it has {status}"):
@@ -108,9 +110,11 @@ def test_a_write_that_would_take_progress_back_is_refused() -> None:
     before = operation(progress=progress(3, 50.0))
     for worse in (None, progress(2, 60.0), progress(3, 49.0), progress(4, 49.0)):
         with pytest.raises(IllegalTransition, match="go back"):
-            OperationChange(name=Step.PROGRESSED, before=before, after=replace(before, progress=worse))
+            OperationChange(
+                name=OperationEvent.PROGRESSED, before=before, after=replace(before, progress=worse)
+            )
     for fine in (progress(3, 50.0), progress(4, 50.0), progress(3, 51.0)):
-        OperationChange(name=Step.PROGRESSED, before=before, after=replace(before, progress=fine))
+        OperationChange(name=OperationEvent.PROGRESSED, before=before, after=replace(before, progress=fine))
 
 
 # --- the queue ------------------------------------------------------------------------------------
@@ -136,8 +140,8 @@ def test_progress_gives_up_the_place_unless_it_is_kept() -> None:
     assert operations.progressed(waiting, progress(), now=NOW).after.queued_since is None
 
 
-@pytest.mark.parametrize("step", [Step.FAILING, Step.COMMITTED, Step.ENDED])
-def test_what_is_decided_leaves_the_queue(step: Step) -> None:
+@pytest.mark.parametrize("step", [OperationEvent.FAILING, OperationEvent.COMMITTED, OperationEvent.ENDED])
+def test_what_is_decided_leaves_the_queue(step: OperationEvent) -> None:
     change = WRITES[step](operation(queued_since=NOW - 9))
     assert change is not None and change.after.queued_since is None
 

@@ -11,7 +11,7 @@ from muster.domain.deadlines import OVERDUE_AFTER
 from muster.domain.errors import StoreUnavailable
 from muster.domain.launch import LaunchState
 from muster.domain.lifecycle import HOLDING, NodeState
-from muster.domain.operation import Kind, Operation, Status, Step
+from muster.domain.operation import Kind, Operation, OperationEvent, Status
 from muster.domain.reasons import Reason
 from muster.integrations.aks import decisions as clustering
 from muster.operations import provision, refill
@@ -51,7 +51,7 @@ def closing(_before: Any, after: Any) -> bool:
     return after.state is LaunchState.ABANDONED
 
 
-def step(name: Step) -> Callable[..., bool]:
+def step(name: OperationEvent) -> Callable[..., bool]:
     """The ordinary write of that name; the failsafe's own is another."""
     return lambda change: change.name is name and not _internal(change.after.verdict)
 
@@ -92,10 +92,10 @@ PLACES: dict[str, tuple[str, Callable[..., bool]]] = {
     "any write of a launch": ("write_launch", lambda *_: True),
     "the provider's launch": ("provider.launch", lambda *_: True),
     "adopting": ("settle", lambda *_: True),
-    "showing": ("write_operation", step(Step.PROGRESSED)),
-    "the commit": ("write_operation", step(Step.COMMITTED)),
+    "showing": ("write_operation", step(OperationEvent.PROGRESSED)),
+    "the commit": ("write_operation", step(OperationEvent.COMMITTED)),
     "the hand-over": ("apply_all", lambda *_: True),
-    "the end": ("write_operation", step(Step.ENDED)),
+    "the end": ("write_operation", step(OperationEvent.ENDED)),
     "all three at once": ("complete", lambda *_: True),
 }
 
@@ -139,10 +139,10 @@ async def _closed(harness: Harness, operation: Operation) -> bool:
 
 
 STEPS: dict[str, tuple[str, Callable[..., bool]]] = {
-    "the verdict": ("write_operation", step(Step.FAILING)),
+    "the verdict": ("write_operation", step(OperationEvent.FAILING)),
     "giving back a warm node": ("apply", verb("release")),
     "throwing away a new one": ("apply", verb("condemn")),
-    "the end": ("write_operation", step(Step.ENDED)),
+    "the end": ("write_operation", step(OperationEvent.ENDED)),
 }
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from muster.domain.ids import OperationId
-from muster.domain.operation import Step
+from muster.domain.operation import OperationEvent
 from muster.domain.settings import PRICED_LEASE, PRICED_RENEW_EVERY
 from tests.harness.agents import Behaviour
 from tests.harness.harness import Harness, Replica, with_harness
@@ -17,7 +17,7 @@ BOOT = 60.0
 
 async def takeovers(harness: Harness, operation_id: OperationId) -> int:
     page = await harness.store.events(after=None, limit=1000, entity_id=operation_id)
-    return sum(1 for event in page.items if event.name == Step.TAKEN_OVER)
+    return sum(1 for event in page.items if event.name == OperationEvent.TAKEN_OVER)
 
 
 async def led(harness: Harness) -> tuple[Replica, OperationId]:

@@ -54,7 +54,7 @@ BEGUN_MOST = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Version:
     """One version of an operation, as it is sent."""
 
     version: int
@@ -77,7 +77,7 @@ class History:
         self._written = list(written)
         """Versions that this process wrote, each the next one after the last step. Without steps they begin
         with the first version."""
-        self.steps: list[Step] = []
+        self.steps: list[Version] = []
         self.followers = 0
 
     def wrote(self, operation: Operation) -> None:
@@ -127,7 +127,7 @@ class History:
         told = await diagnose(self._store, operation, now=at) if operation.ended else None
         shown = encode(Progress.of(operation, now=at, diagnosis=told))
         message = sse_message(shown, event="progress", place=str(operation.version))
-        self.steps.append(Step(version=operation.version, message=message, ended=operation.ended))
+        self.steps.append(Version(version=operation.version, message=message, ended=operation.ended))
 
 
 class Histories:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from muster.api.prometheus import SECONDS, Counter, Histogram, Labels, gauge
 from muster.domain.events import Draft
 from muster.domain.job_figures import JobFigures, SourceCounts
-from muster.domain.jobs import JobStep
+from muster.domain.jobs import JobEvent
 from muster.domain.serialization import Plain
 
 REMEMBERED_MOST = 50_000
@@ -45,11 +45,11 @@ class JobMetrics:
         known.update((name, value) for name, value in changes.items() if name in _KEPT)
         if changes.get("started_at") is not None:
             self._started(known)
-        if draft.name == JobStep.PLACED:
+        if draft.name == JobEvent.PLACED:
             self.placed.add(source="pool" if changes.get("warm") else "new")
-        elif draft.name == JobStep.INTERRUPTED:
+        elif draft.name == JobEvent.INTERRUPTED:
             self.interrupted.add()
-        elif draft.name == JobStep.RERUN:
+        elif draft.name == JobEvent.RERUN:
             self.reruns.add()
         if changes.get("completed_at") is not None:
             self._completed(known, changes)

@@ -19,7 +19,7 @@ from muster.domain.deadlines import Limits
 from muster.domain.errors import StoreFull, StoreUnavailable
 from muster.domain.events import Draft, Entity
 from muster.domain.lifecycle import Fact, NodeState, Verb
-from muster.domain.operation import ENDED, Kind, Operation, Status, Step
+from muster.domain.operation import ENDED, Kind, Operation, OperationEvent, Status
 from muster.domain.overview import Overview
 from muster.domain.reasons import Reason
 from muster.ports.store import Store
@@ -100,7 +100,7 @@ class Metrics:
         kind, status = draft.changes.get("kind"), draft.changes.get("status")
         if kind == Kind.PROVISION:
             self._begin(draft.entity_id, draft.changes.get("created_at"))
-        if draft.name == Step.COMMITTED:
+        if draft.name == OperationEvent.COMMITTED:
             self._committed(draft)
         if isinstance(kind, str):
             self._kinds[draft.entity_id] = kind

@@ -12,7 +12,7 @@ from muster.domain.health import Health
 from muster.domain.launch import LaunchState
 from muster.domain.lifecycle import Fact, Verb
 from muster.domain.node import RENEWED
-from muster.domain.operation import Step
+from muster.domain.operation import OperationEvent
 from muster.domain.undelivered import DROPPED, FORGOTTEN, RESENT
 
 _TITLES: Mapping[Entity, Mapping[str, str]] = {
@@ -39,7 +39,10 @@ _TITLES: Mapping[Entity, Mapping[str, str]] = {
     Entity.DIAGNOSIS: {"collected": "diagnosis collected"},
     Entity.COMMAND: {CommandState.PENDING: "submitted", CommandState.RUNNING: "started"},
     Entity.LAUNCH: {LaunchState.CALLING: "provider called"},
-    Entity.OPERATION: {Step.CANCEL_REQUESTED: "cancelled", Step.FAILING: "rollback started"},
+    Entity.OPERATION: {
+        OperationEvent.CANCEL_REQUESTED: "cancelled",
+        OperationEvent.FAILING: "rollback started",
+    },
     Entity.CLUSTER: {
         ClusterState.READY: "became ready",
         ClusterState.CREATING: "creation started",

@@ -18,7 +18,7 @@ from muster.domain.ids import EventId, NodeId
 from muster.domain.jobs import JobChange
 from muster.domain.launch import Launch
 from muster.domain.node import NodeChange
-from muster.domain.operation import Operation, OperationChange, Step
+from muster.domain.operation import Operation, OperationChange, OperationEvent
 from muster.domain.reasons import Reason
 from muster.domain.requests import RunRequest
 from muster.domain.serialization import Plain
@@ -27,7 +27,7 @@ from muster.domain.template import Template, TemplateSpec, changed_fields
 LEASE_FIELDS = ("lease_owner", "lease_until", "epoch", "version")
 """Fields of an operation that move without an event: its lease, and the version that losses move too."""
 
-SUBMITTED = "submitted"
+SUBMITTED = OperationEvent.SUBMITTED.value
 WORK = (SUBMITTED, "pending", "joined")
 """Names of events of requests for work and of apps that enrol. They are acts, but change no setting and
 stop nothing."""
@@ -117,7 +117,7 @@ def of_takeover(operation: Operation) -> Draft:
         entity=Entity.OPERATION,
         entity_id=operation.id,
         version=operation.version,
-        name=Step.TAKEN_OVER.value,
+        name=OperationEvent.TAKEN_OVER.value,
         changes={},
     )
 

@@ -205,7 +205,7 @@ class JobChange:
     detail: str = ""
 
 
-class JobStep(StrEnum):
+class JobEvent(StrEnum):
     """Names of Muster's own changes in the event feed. Sightings are named by the state."""
 
     SERVED = "served"
@@ -297,7 +297,7 @@ def served(job: Job, *, template: str, operation_id: OperationId, now: float) ->
     tries = job.tries if job.operation_id == operation_id else job.tries + 1
     said = {} if job.tries else {"unserved": None, "detail": ""}
     return _changed(
-        job, JobStep.SERVED, now, template=template, operation_id=operation_id, tries=tries, **said
+        job, JobEvent.SERVED, now, template=template, operation_id=operation_id, tries=tries, **said
     )
 
 
@@ -310,7 +310,7 @@ def unserved(
         return None
     return _changed(
         job,
-        JobStep.UNSERVED,
+        JobEvent.UNSERVED,
         now,
         template=template,
         unserved=cause,
@@ -330,7 +330,7 @@ def placed(
     """It is known on which node the job runs or ran, and maybe of which template."""
     change = _changed(
         job,
-        JobStep.PLACED,
+        JobEvent.PLACED,
         now,
         node_id=node_id,
         operation_id=operation_id or job.operation_id,
@@ -343,14 +343,14 @@ def placed(
 
 def interrupted(job: Job, *, now: float) -> JobChange:
     """The job's machine was lost while it ran."""
-    return _changed(job, JobStep.INTERRUPTED, now, interrupted=True)
+    return _changed(job, JobEvent.INTERRUPTED, now, interrupted=True)
 
 
 def rerun(job: Job, *, detail: str, now: float) -> JobChange:
     """Muster is about to ask the source to run the failed jobs of this attempt again."""
-    return replace(_changed(job, JobStep.RERUN, now, rerun_at=now), detail=detail)
+    return replace(_changed(job, JobEvent.RERUN, now, rerun_at=now), detail=detail)
 
 
-def _changed(job: Job, step: JobStep, now: float, **facts: Any) -> JobChange:
+def _changed(job: Job, step: JobEvent, now: float, **facts: Any) -> JobChange:
     after = replace(job, version=job.version + 1, updated_at=now, **facts)
     return JobChange(before=job, after=after, at=now, name=step.value, detail=str(facts.get("detail", "")))

@@ -38,7 +38,7 @@ CLUSTERS = (Kind.CLUSTER_CREATE, Kind.CLUSTER_DELETE)
 ENDED = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED)
 
 
-class Step(StrEnum):
+class OperationEvent(StrEnum):
     """Names of operation writes, as they appear in the event feed."""
 
     SUBMITTED = "submitted"
@@ -142,7 +142,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationChange:
-    name: Step
+    name: OperationEvent
     before: Operation
     after: Operation
     first_in_line: bool = False
@@ -167,7 +167,7 @@ def progressed(
     operation: Operation, progress: Progress, *, now: float, keep_place: bool = False
 ) -> OperationChange:
     """Publish progress. An operation that holds what it needs gives up its place in the queue."""
-    change = _changed(operation, Step.PROGRESSED, now=now, status=Status.RUNNING, progress=progress)
+    change = _changed(operation, OperationEvent.PROGRESSED, now=now, status=Status.RUNNING, progress=progress)
     if keep_place:
         return change
     return replace(change, after=replace(change.after, queued_since=None))
@@ -176,20 +176,20 @@ def progressed(
 def queued(operation: Operation, progress: Progress, *, now: float) -> OperationChange:
     """Queue the operation, holding nothing. Its place is its age, however often it comes back."""
     since = operation.queued_since if operation.queued_since is not None else now
-    change = _changed(operation, Step.QUEUED, now=now, status=Status.QUEUED, progress=progress)
+    change = _changed(operation, OperationEvent.QUEUED, now=now, status=Status.QUEUED, progress=progress)
     return replace(change, after=replace(change.after, queued_since=since))
 
 
 def resumed(operation: Operation, *, now: float) -> OperationChange:
     """Try again from the head of the queue. The place is kept until the operation holds what it needs."""
-    change = _changed(operation, Step.RESUMED, now=now, status=Status.RUNNING, progress=operation.progress)
+    change = _changed(operation, OperationEvent.RESUMED, now=now, status=Status.RUNNING)
     return replace(change, first_in_line=True)
 
 
 def extended(operation: Operation, *, deadline_at: float, source: str, now: float) -> OperationChange:
     if deadline_at <= operation.deadline_at:
         raise IllegalTransition(f"cannot extend operation {operation.id}: {deadline_at} is not later")
-    change = _changed(operation, Step.EXTENDED, now=now, status=operation.status, progress=operation.progress)
+    change = _changed(operation, OperationEvent.EXTENDED, now=now)
     after = replace(change.after, deadline_at=deadline_at, deadline_source=source)
     return replace(change, after=after)
 
@@ -205,16 +205,14 @@ def cancel_requested(operation: Operation, *, now: float) -> OperationChange | N
         progress = operation.status if operation.ended else "been committed"
         instead = "delete the cluster" if operation.kind is Kind.CLUSTER_CREATE else "release it"
         raise NotCancellable(f"cannot cancel {operation.id}: it has {progress}; {instead} instead")
-    change = _changed(
-        operation, Step.CANCEL_REQUESTED, now=now, status=operation.status, progress=operation.progress
-    )
+    change = _changed(operation, OperationEvent.CANCEL_REQUESTED, now=now)
     return replace(change, after=replace(change.after, cancel_requested_at=now))
 
 
 def failing(operation: Operation, verdict: Verdict, *, now: float) -> OperationChange:
     if operation.committed:
         raise IllegalTransition(f"cannot fail operation {operation.id}: it is committed")
-    change = _changed(operation, Step.FAILING, now=now, status=Status.RUNNING, progress=operation.progress)
+    change = _changed(operation, OperationEvent.FAILING, now=now, status=Status.RUNNING)
     return replace(change, after=replace(change.after, verdict=verdict, queued_since=None))
 
 
@@ -234,22 +232,20 @@ def committed(
     """
     if operation.committed or operation.verdict or operation.cancel_requested_at is not None:
         raise IllegalTransition(f"cannot commit operation {operation.id}")
-    change = _changed(operation, Step.COMMITTED, now=now, status=Status.RUNNING, progress=progress)
+    change = _changed(operation, OperationEvent.COMMITTED, now=now, status=Status.RUNNING, progress=progress)
     after = replace(change.after, committed_at=now, members=members, queued_since=None, warm=warm)
     return replace(change, after=after, fresh_for=fresh_for)
 
 
 def erred(operation: Operation, errors: int, *, now: float) -> OperationChange:
     """Count an unforeseen error that kept it from advancing."""
-    change = _changed(operation, Step.ERRED, now=now, status=operation.status, progress=operation.progress)
+    change = _changed(operation, OperationEvent.ERRED, now=now)
     return replace(change, after=replace(change.after, errors=errors))
 
 
 def recovered(operation: Operation, *, now: float) -> OperationChange:
     """Forget the errors of an operation that advances again."""
-    change = _changed(
-        operation, Step.RECOVERED, now=now, status=operation.status, progress=operation.progress
-    )
+    change = _changed(operation, OperationEvent.RECOVERED, now=now)
     return replace(change, after=replace(change.after, errors=0))
 
 
@@ -264,7 +260,7 @@ def ended(
 ) -> OperationChange:
     if status not in ENDED:
         raise IllegalTransition(f"cannot end operation {operation.id} as {status}")
-    change = _changed(operation, Step.ENDED, now=now, status=status, progress=progress)
+    change = _changed(operation, OperationEvent.ENDED, now=now, status=status, progress=progress)
     after = replace(
         change.after,
         ended_at=now,
@@ -277,7 +273,7 @@ def ended(
     return replace(change, after=after)
 
 
-_STOPS = (Step.CANCEL_REQUESTED, Step.FAILING)
+_STOPS = (OperationEvent.CANCEL_REQUESTED, OperationEvent.FAILING)
 """From these writes on the work goes no further."""
 
 
@@ -289,9 +285,15 @@ def next_shown(operation: Operation, progress: Progress, *, now: float) -> Progr
 
 
 def _changed(
-    operation: Operation, name: Step, *, now: float, status: Status, progress: Progress | None
+    operation: Operation,
+    name: OperationEvent,
+    *,
+    now: float,
+    status: Status | None = None,
+    progress: Progress | None = None,
 ) -> OperationChange:
-    progress = progress or operation.progress
+    """Return a change. What isn't given stays as it is."""
+    status, progress = status or operation.status, progress or operation.progress
     shown = None if progress is None else next_shown(operation, progress, now=now)
     if shown is not None and (status is not Status.RUNNING or name in _STOPS):
         shown = stopped(shown, now=now)

@@ -11,7 +11,7 @@ from muster.domain.ids import OperationId
 from muster.domain.launch import OPEN
 from muster.domain.lifecycle import Fact, NodeState, Verb
 from muster.domain.node import RENEWED
-from muster.domain.operation import ENDED, Operation, Status
+from muster.domain.operation import ENDED, Operation, OperationEvent, Status
 from muster.ports.commits import AfterCommit, Written
 from muster.ports.wakeups import (
     ACCESS,
@@ -89,7 +89,7 @@ def _of_operation(draft: Draft, record: object) -> tuple[str, ...]:
     changes = draft.changes
     if changes.get("status") in _ENDED:
         return (ROOM,)
-    if draft.name == "submitted":
+    if draft.name == OperationEvent.SUBMITTED:
         # Most are leased to the replica that took them: then no other one has anything to do.
         return () if isinstance(record, Operation) and record.lease_owner is not None else (OPERATIONS,)
     left_queue = "queued_since" in changes and changes["queued_since"] is None

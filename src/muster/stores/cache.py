@@ -24,7 +24,7 @@ from muster.domain.events import Entity
 from muster.domain.ids import NodeId, OperationId
 from muster.domain.lifecycle import LIVE, NodeState
 from muster.domain.node import Node, NodeChange
-from muster.domain.operation import Fence, Operation
+from muster.domain.operation import Fence, Operation, OperationEvent
 from muster.domain.template import Template
 from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
@@ -397,7 +397,7 @@ class CachedStore:
 
     def _operation_changed(self, written: Written) -> None:
         operation = written.record
-        if "queued_since" in written.draft.changes and written.draft.name != "submitted":
+        if "queued_since" in written.draft.changes and written.draft.name != OperationEvent.SUBMITTED:
             self._views.clear()  # their order may have changed
         if not isinstance(operation, Operation):
             self._forget_operations((OperationId(written.draft.entity_id),))

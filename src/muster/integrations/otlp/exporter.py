@@ -20,7 +20,7 @@ from muster.domain.errors import MusterError, NotFound, StoreUnavailable
 from muster.domain.ids import OperationId
 from muster.domain.launch import Launch
 from muster.domain.node import Node
-from muster.domain.operation import Operation
+from muster.domain.operation import Operation, OperationEvent
 from muster.integrations.otlp import spans
 from muster.integrations.otlp.spans import Attribute, Span, encode
 from muster.outgoing import NoAnswer, Outgoing
@@ -79,7 +79,7 @@ class Exporter:
         for each in written:
             if spans.ends_a_span(each):
                 self._heard.append(each)
-            elif each.draft.name == "submitted" and isinstance(each.record, Operation):
+            elif each.draft.name == OperationEvent.SUBMITTED and isinstance(each.record, Operation):
                 self._know(each.record)
 
     def start(self) -> None:
