@@ -1,6 +1,6 @@
 /** The bar at the top, and the word that the connection is lost. */
 
-import { useEffect, useRef, useState } from "react";
+import { useState } from "react";
 import { signOut } from "../api/signing-in";
 import { feed } from "../live/feed";
 import { useConnection } from "../live/history";
@@ -10,6 +10,7 @@ import { seconds } from "../words/time";
 import { useMay, useWho } from "./act";
 import { Icon, ToneSign } from "./icons";
 import { Logo } from "./logo";
+import { useMenu } from "./menu";
 import { PaletteKey } from "./palette-key";
 import { Countdown } from "./words";
 
@@ -112,20 +113,7 @@ function NextTry({ at }: { at: number }) {
 function Account() {
   const who = useWho();
   const left = seconds(who?.expires_at, useNow());
-  const menu = useRef<HTMLDetailsElement>(null);
-  useEffect(() => {
-    const elsewhere = (event: Event) => {
-      const inside = event.target instanceof Node && menu.current?.contains(event.target);
-      const escaped = event instanceof KeyboardEvent && event.key === "Escape";
-      if (menu.current && (escaped || (event.type === "pointerdown" && !inside))) menu.current.open = false;
-    };
-    addEventListener("pointerdown", elsewhere);
-    addEventListener("keydown", elsewhere);
-    return () => {
-      removeEventListener("pointerdown", elsewhere);
-      removeEventListener("keydown", elsewhere);
-    };
-  }, []);
+  const menu = useMenu();
   return (
     <details className="account" ref={menu}>
       <summary className="button">

@@ -1,31 +1,19 @@
 /** Saved filters of a list: choose one, keep the present ones under a name, share them by their address. */
 
-import { type FormEvent, useEffect, useRef, useState } from "react";
+import { type FormEvent, useEffect, useState } from "react";
 import { filtered, forget, named, save, type Saved, saved, VIEW } from "../live/saved-filters";
 import { Link, navigate, useAddress } from "../routing/router";
 import { Copy } from "./copy";
 import { Icon } from "./icons";
+import { useMenu } from "./menu";
 
 export function SavedFilters() {
   const { path, query } = useAddress();
   const [list, setList] = useState<readonly Saved[]>(() => saved(path));
-  const menu = useRef<HTMLDetailsElement>(null);
+  const menu = useMenu();
   const view = query.get(VIEW) ?? "";
   const [name, setName] = useState(view);
   useEffect(() => setName(view), [view]);
-  useEffect(() => {
-    const elsewhere = (event: Event) => {
-      const inside = event.target instanceof Node && menu.current?.contains(event.target);
-      const escaped = event instanceof KeyboardEvent && event.key === "Escape";
-      if (menu.current && (escaped || (event.type === "pointerdown" && !inside))) menu.current.open = false;
-    };
-    addEventListener("pointerdown", elsewhere);
-    addEventListener("keydown", elsewhere);
-    return () => {
-      removeEventListener("pointerdown", elsewhere);
-      removeEventListener("keydown", elsewhere);
-    };
-  }, []);
   const keep = (event: FormEvent) => {
     event.preventDefault();
     const made = save(path, query, name.trim());
