@@ -121,7 +121,9 @@ async def test_the_first_follower_of_what_this_process_submitted_reads_nothing(s
 
     for version in (1, 2):
         shared.saw([written(replace(record, version=version))])
+    assert shared.begun(operation_id) == replace(record, version=2)
     with shared.follow(operation_id) as history:
+        assert shared.begun(operation_id) is None, "its follower has it"
         assert not await history.look(0)
         assert [step.version for step in history.steps] == [1, 2]
         assert counting.reads == reads
@@ -133,6 +135,25 @@ async def test_the_first_follower_of_what_this_process_submitted_reads_nothing(s
     with shared.follow(operation_id) as history:
         assert await history.look(0), "another process wrote the second version"
         assert history.steps == told
+
+
+async def test_who_follows_what_was_submitted_here_is_admitted_without_a_read(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[OperationId] = []
+    operation = site.ports.store.operation
+
+    async def noted(operation_id: OperationId) -> Operation:
+        read.append(operation_id)
+        return await operation(operation_id)
+
+    monkeypatch.setattr(site.ports.store, "operation", noted)
+    client = site.client()
+    made = await client.send(calls.provision(ProvisionRequest(template="ci", count=1, run="run-1")))
+    for reads in (0, 1):
+        told = [progress async for progress in client.stream(calls.watch(made.operation_id))]
+        assert told[-1].status is Status.SUCCEEDED
+        assert read.count(OperationId(made.operation_id)) == reads, "who comes later reads it"
 
 
 async def test_few_operations_are_kept_for_followers_that_may_never_come(

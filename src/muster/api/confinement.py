@@ -38,10 +38,12 @@ def scoped_key(key: str | None, to: Confinement | None) -> str | None:
     return f"workflow:{named}"
 
 
-async def own_operation(store: Store, operation_id: str, to: Confinement | None) -> Operation:
+async def own_operation(
+    store: Store, operation_id: str, to: Confinement | None, *, known: Operation | None = None
+) -> Operation:
     """Return an operation of the caller. Raises NotFound also for operations of others, so that they stay
-    hidden."""
-    operation = await store.operation(OperationId(operation_id))
+    hidden. `known`: any version of it, where the present one doesn't matter."""
+    operation = known or await store.operation(OperationId(operation_id))
     if to is not None and await _owner(store, operation) != to.owner:
         raise NotFound("operation", operation_id)
     return operation

@@ -160,6 +160,11 @@ class Histories:
                 del self._begun[next(iter(self._begun))]
             self._begun[operation.id] = [operation]
 
+    def begun(self, operation_id: OperationId) -> Operation | None:
+        """Return an operation that was submitted here and has no follower yet, as this process knows it."""
+        known = self._begun.get(operation_id)
+        return None if known is None else known[-1]
+
     @contextmanager
     def follow(self, operation_id: OperationId) -> Iterator[History]:
         """Give the history that all present followers of the operation share."""

@@ -93,7 +93,9 @@ async def events(
     Each event's data is the progress payload; its id is what Last-Event-ID takes the stream up from.
     """
     seen = streams.version_of(last_event_id)
-    operation = await own_operation(ctx.ports.store, operation_id, confinement)
+    # Most callers follow next what they submitted here.
+    known = ctx.histories.begun(OperationId(operation_id))
+    operation = await own_operation(ctx.ports.store, operation_id, confinement, known=known)
     body = streams.progress(ctx, permit, operation.id, seen=seen)
     return StreamingResponse(body, media_type=streams.MEDIA_TYPE, headers=streams.HEADERS)
 
