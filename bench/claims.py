@@ -159,7 +159,7 @@ def _bare_claim(
 ) -> int:
     name = operation_id(place)
     cursor.execute("SAVEPOINT one")
-    cursor.execute(guards.EPOCH, {"id": name}).fetchall()
+    cursor.execute(guards.HELD, {"id": name, "epoch": 1}).fetchall()
     rows = cursor.execute(claim, {**base, "operation0": name, "assignment0": "as"}).fetchall()
     for row in rows:
         cursor.execute(APPEND, {**event, "entity_id": row[0]})

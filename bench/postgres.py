@@ -139,7 +139,7 @@ def _raw(connection: Connection, _place: int) -> bool:
 
 
 _CLAIM = numbered(claims.statement(1, DEMAND.reuse, 0, 1, SIDE_BY_SIDE.skip))
-_EPOCH = numbered(guards.EPOCH + SIDE_BY_SIDE.hold)
+_HELD = numbered(guards.HELD + SIDE_BY_SIDE.hold)
 _APPEND = numbered(feed.appending(1))
 _WANTED: dict[str, Value] = {
     **claims.wanted(DEMAND, seen_since=NOW - 20, now=NOW),
@@ -164,7 +164,7 @@ def _same(connection: Connection, place: int) -> bool:
     cursor = connection.cursor()
     name = operation_id(next(_numbers) % CLAIMERS)
     cursor.execute("BEGIN")
-    cursor.execute(_EPOCH[0], (name,))
+    cursor.execute(_HELD[0], (name, 1))
     row = cursor.execute(_CLAIM[0], values(_CLAIM[1], {**_WANTED, "operation0": name})).fetchone()
     if row is not None:
         event = {**_EVENT, "key": place, "entity_id0": str(row[0])}

@@ -19,7 +19,7 @@ from muster.stores.sql.postgres.connections import ConnectionFactory, Share
 from muster.stores.sql.postgres.session import Reader, numbered
 from muster.stores.sql.postgres.session import schema as spelt
 from muster.stores.sql.postgres.store import create_database, look, open_postgres, prepare
-from muster.stores.sql.tx import Tx
+from muster.stores.sql.tx import Params, Tx
 from tests.contracts.store_contract.bookkeeping import assert_books_balance
 from tests.contracts.store_contract.records import Records
 from tests.stores import postgres
@@ -201,8 +201,8 @@ def test_a_password_is_never_told_however_it_was_written(form: str, written: str
 class Standby:
     """What the feed asks, as a standby answers it."""
 
-    def execute(self, sql: str) -> list[tuple[object, ...]]:
-        return [(9, True)] if "pg_is_in_recovery" in sql else []
+    def execute_all(self, *statements: tuple[str, Params]) -> list[list[tuple[object, ...]]]:
+        return [[(9, True)] if "pg_is_in_recovery" in sql else [] for sql, _ in statements]
 
 
 def test_how_far_the_log_is_complete_is_not_asked_of_a_standby() -> None:

@@ -136,6 +136,9 @@ class NodeContract:
         assert await store.node_view_for_token("token-1") is None
         (idle,) = await records.idle(1)
         assert await store.node_view(idle.id) == NodeView(node=idle, operation=None)
+        joined = lifecycle.joined(idle, boot_id="boot-1", now=5.0)
+        await store.admit(joined, idle.id, key_hash="key-3", token_hash="token-3")
+        assert await store.node_view_for_token("token-3") == NodeView(node=joined.after, operation=None)
         with pytest.raises(NotFound, match="node-x"):
             await store.node_view(NodeId("node-x"))
 

@@ -15,9 +15,9 @@ from muster.domain.operation import Fence
 from muster.stores.records import lease_lost_error, version_conflict
 from muster.stores.sql import statements
 from muster.stores.sql.rows import Codec
-from muster.stores.sql.tx import Params, Row, Tx
+from muster.stores.sql.tx import Hasty, Params, Row, Tx, judge_row
 
-EPOCH = "SELECT epoch FROM operations WHERE id = :id"
+HELD = "SELECT 1 FROM operations WHERE id = :id AND epoch = :epoch"
 EPOCHS = "SELECT id, epoch FROM operations WHERE id IN"
 _COMMITTED = "SELECT 1 FROM operations WHERE id = :id AND committed_at IS NOT NULL"
 """Which stays so: there is nothing to hold."""
@@ -41,47 +41,58 @@ def check_fence(tx: Tx, fence: Fence | None) -> None:
     if fence is None:
         return
     # Held to the end: a takeover waits for this write, or this write sees the takeover.
-    tx.check(EPOCH + tx.locks.hold, {"id": fence.operation_id}, partial(_judge_epoch, fence))
+    shown: Params = {"id": fence.operation_id, "epoch": fence.epoch}
+    tx.require(HELD + tx.locks.hold, shown, partial(lease_lost_error, fence))
     tx.by = fence.operation_id
-
-
-def _judge_epoch(fence: Fence, rows: Sequence[Row]) -> None:
-    if not rows or rows[0][0] != fence.epoch:
-        raise lease_lost_error(fence)
 
 
 def lock_fences(tx: Tx, fences: Sequence[Fence]) -> Mapping[OperationId, int]:
     """Lock the operations that no other transaction holds; return their epochs."""
-    params = {f"id{place}": fence.operation_id for place, fence in enumerate(fences)}
-    rows = tx.execute(f"{EPOCHS} ({statements.placeholders('id', len(fences))}){tx.locks.skip}", params)
-    return {OperationId(name): epoch for name, epoch in rows}
+    return {OperationId(name): epoch for name, epoch in tx.execute(*_epochs(tx, fences))}
+
+
+def check_fences(tx: Tx, fences: Sequence[Fence]) -> None:
+    """Check several fences as `check_fence` does, without a wait. Raises Hasty if one doesn't hold, or if
+    another transaction has the row of its operation."""
+
+    def judge(rows: Sequence[Row]) -> None:
+        epochs: dict[str, int] = dict(rows)
+        if any(epochs.get(fence.operation_id) != fence.epoch for fence in fences):
+            raise Hasty
+
+    tx.check(*_epochs(tx, fences), judge)
+
+
+def _epochs(tx: Tx, fences: Sequence[Fence]) -> tuple[str, Params]:
+    ids = [fence.operation_id for fence in fences]
+    sql = f"{EPOCHS} ({statements.placeholders('id', len(ids))}){tx.locks.skip}"
+    return sql, statements.bind("id", ids)
 
 
 def check_operation(tx: Tx, guard: OperationGuard | None) -> None:
     if guard is None:
         return
-    tx.check(
+    tx.require(
         _COMMITTED if guard.committed else _STILL_UNCOMMITTED,
         {"id": guard.operation_id},
-        partial(_judge_commit, guard),
+        partial(_commit_conflict, guard),
     )
 
 
-def _judge_commit(guard: OperationGuard, rows: Sequence[Row]) -> None:
-    if not rows:
-        found = "is not committed" if guard.committed else "was committed (or is gone)"
-        raise Conflict(f"cannot write the node: operation {guard.operation_id} {found}")
+def _commit_conflict(guard: OperationGuard) -> Conflict:
+    found = "is not committed" if guard.committed else "was committed (or is gone)"
+    return Conflict(f"cannot write the node: operation {guard.operation_id} {found}")
 
 
 def update(tx: Tx, codec: Codec[R], before: R, after: R) -> None:
     """Write what changed, if the record is still at the version that was read."""
-    tx.check(*_update(codec, before, after, "id"), partial(_judge_version, before))
+    tx.require(*_update(codec, before, after, "id"), partial(version_conflict, before.id, before.version))
 
 
 def update_returning(tx: Tx, codec: Codec[R], before: R, after: R, columns: str) -> Row:
     """Write as `update` does. Return these columns of the row, as they are after the write."""
     rows = tx.execute(*_update(codec, before, after, columns))
-    _judge_version(before, rows)
+    judge_row(partial(version_conflict, before.id, before.version), rows)
     return rows[0]
 
 
@@ -89,8 +100,3 @@ def _update(codec: Codec[R], before: R, after: R, returning: str) -> tuple[str, 
     changes = codec.changed(before, after)
     sql = codec.update(tuple(changes))
     return f"{sql} RETURNING {returning}", {**changes, "id": before.id, "expected": before.version}
-
-
-def _judge_version(before: Record, rows: Sequence[Row]) -> None:
-    if not rows:
-        raise version_conflict(before.id, before.version)

@@ -21,10 +21,6 @@ AT_ONCE = 200
 """Beats per statement. Between two statements the store's thread and the loop fight for the interpreter."""
 
 
-OF_OPERATION = """
-    SELECT l.node_id, l.seen_at FROM nodes AS n CROSS JOIN liveness AS l
-    WHERE n.operation_id = :id AND l.node_id = n.id AND l.seen_at IS NOT NULL ORDER BY l.node_id LIMIT 10000
-"""
 _ADVANCED_AT = "SELECT advanced_at FROM liveness WHERE node_id = :id"
 _SEEN_AT = "SELECT seen_at FROM liveness WHERE node_id = :id"
 _ALIVE = "n.id = b.node_id AND n.state <> 'terminated'"

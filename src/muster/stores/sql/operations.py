@@ -39,17 +39,20 @@ from muster.stores.sql.tx import FULL, Params, Row, Tx, Value
 _OF_NODE = f"""
     SELECT {OPERATION.select} FROM operations WHERE id = (SELECT operation_id FROM nodes WHERE id = :id)
 """
-_SPEAKER = "SELECT node_id FROM credentials WHERE token_hash = :token"
-_BY_TOKEN = f"SELECT {NODE.select} FROM nodes WHERE id = ({_SPEAKER})"
-_OF_TOKEN = f"""
-    SELECT {OPERATION.select} FROM operations
-    WHERE id = (SELECT operation_id FROM nodes WHERE id = ({_SPEAKER}))
+OF_TOKEN = f"""
+    SELECT {NODE.qualified("n")}, {OPERATION.qualified("o")}
+    FROM credentials AS c
+        JOIN nodes AS n ON n.id = c.node_id
+        LEFT JOIN operations AS o ON o.id = n.operation_id
+    WHERE c.token_hash = :token
 """
 _BY_KEY = f"SELECT {OPERATION.select} FROM operations WHERE idempotency_key = :key"
-_INSERT = f"{OPERATION.inserting('waiting_owner')} ON CONFLICT (id) DO NOTHING"
+_INSERT = f"{OPERATION.inserting('waiting_owner')} ON CONFLICT (id) DO NOTHING RETURNING id"
 # A gang is bounded where requests enter; this bound only keeps a bug from loading everything.
-NODES_OF = f"""
-    SELECT {NODE.select} FROM nodes WHERE operation_id = :id ORDER BY created_at, id LIMIT 10000
+_OF_OPERATION = "FROM nodes WHERE operation_id = :id ORDER BY created_at, id LIMIT 10000"
+NODES_OF = f"SELECT {NODE.select} {_OF_OPERATION}"
+NODES_SEEN = f"""
+    SELECT {NODE.select}, (SELECT l.seen_at FROM liveness AS l WHERE l.node_id = nodes.id) {_OF_OPERATION}
 """
 AHEAD = f"""
     SELECT count(*) FROM (
@@ -60,6 +63,8 @@ AHEAD = f"""
         LIMIT {AHEAD_MOST}
     ) AS counted
 """
+PLACED = f"SELECT {OPERATION.select}, ({AHEAD}) FROM operations WHERE id = :id"
+"""With how many are ahead of it in the queue."""
 WAITING = """
     SELECT count(*) FROM (
         SELECT 1 FROM operations WHERE waiting_owner = :owner AND status = 'queued' LIMIT :cap
@@ -75,28 +80,23 @@ def get(tx: Tx, operation_id: OperationId) -> Operation:
 
 def view(tx: Tx, operation_id: OperationId) -> OperationView:
     named: Params = {"id": operation_id}
-    found, made, held, seen, ((ahead,),) = tx.execute_all(
-        (OPERATION.by_id, named),
-        (launches.OF_OPERATION, named),
-        (NODES_OF, named),
-        (liveness.OF_OPERATION, named),
-        (AHEAD, named),
-    )
-    if not found:
+    placed, made, held = tx.execute_all((PLACED, named), (launches.OF_OPERATION, named), (NODES_SEEN, named))
+    if not placed:
         raise NotFound("operation", operation_id)
+    nodes_of = tuple(NODE.decode(row[:-1]) for row in held)
     return OperationView(
-        operation=OPERATION.decode(found[0]),
-        nodes=tuple(NODE.decode(row) for row in held),
+        operation=OPERATION.decode(placed[0][:-1]),
+        nodes=nodes_of,
         launches=tuple(LAUNCH.decode(row) for row in made),
-        seen=dict(seen),
-        ahead=ahead,
+        seen={node.id: row[-1] for node, row in zip(nodes_of, held, strict=True) if row[-1] is not None},
+        ahead=placed[0][-1],
     )
 
 
 def holdings(tx: Tx, operation_id: OperationId) -> Holdings:
-    made = launches.of_operation(tx, operation_id)
-    held = tuple(NODE.decode(row) for row in tx.execute(NODES_OF, {"id": operation_id}))
-    return Holdings(nodes=held, launches=made)
+    named: Params = {"id": operation_id}
+    made, held = tx.execute_all((launches.OF_OPERATION, named), (NODES_OF, named))
+    return Holdings(nodes=tuple(NODE.all(held)), launches=tuple(LAUNCH.all(made)))
 
 
 def node_view(tx: Tx, node_id: NodeId) -> NodeView:
@@ -107,11 +107,14 @@ def node_view(tx: Tx, node_id: NodeId) -> NodeView:
 
 
 def node_view_for_token(tx: Tx, token_hash: str) -> NodeView | None:
-    shown = {"token": token_hash}
-    found, its_operation = tx.execute_all((_BY_TOKEN, shown), (_OF_TOKEN, shown))
-    if not found:
+    rows = tx.execute(OF_TOKEN, {"token": token_hash})
+    if not rows:
         return None
-    return NodeView(node=NODE.decode(found[0]), operation=OPERATION.first(its_operation))
+    place = len(NODE.columns)
+    node, operation = rows[0][:place], rows[0][place:]
+    return NodeView(
+        node=NODE.decode(node), operation=None if operation[0] is None else OPERATION.decode(operation)
+    )
 
 
 @cache
@@ -171,13 +174,17 @@ def submit(
     owner = operation.waiting_owner
     if queue_cap is not None and owner is not None:
         _check_queue(tx, owner, queue_cap)
-    if not tx.change(_INSERT, {**OPERATION.params(operation), "waiting_owner": owner}):
-        raise Conflict(f"cannot submit operation {operation.id}: there is one of that id")
+    row: Params = {**OPERATION.params(operation), "waiting_owner": owner}
+    tx.require(_INSERT, row, partial(_taken, operation.id))
     if pool is not None:
         _refilled(tx, pool, operation.id)
     told = drafts.of_submission(operation, actor=actor)
     events.append(tx, told, at=operation.created_at, record=operation)
     return operation, True
+
+
+def _taken(operation_id: OperationId) -> Conflict:
+    return Conflict(f"cannot submit operation {operation_id}: there is one of that id")
 
 
 def _check_queue(tx: Tx, owner: str, cap: int) -> None:
@@ -203,7 +210,11 @@ def write(
     check_freshness(tx, change, clock)
     # The lease is not guarded by the version: what is stored may be newer than what the caller read.
     owner, until, epoch = guards.update_returning(tx, OPERATION, change.before, change.after, _LEASE)
-    after = replace(change.after, lease_owner=owner, lease_until=until, epoch=epoch)
+    return _told(tx, change, replace(change.after, lease_owner=owner, lease_until=until, epoch=epoch))
+
+
+def _told(tx: Tx, change: OperationChange, after: Operation) -> Operation:
+    """Append what a write of an operation says, and return the operation after it."""
     events.append(tx, drafts.of_operation(change), at=after.updated_at, record=after)
     failures.keep(tx, of_failure(change))
     return after
@@ -220,7 +231,8 @@ def complete(
 ) -> Operation:
     write(tx, commit, fence=fence, clock=clock)  # the fence holds to the end of the transaction
     nodes.apply_all(tx, handed_over)
-    return write(tx, end)
+    guards.update(tx, OPERATION, end.before, end.after)  # an end gives the lease up: nothing of it is read
+    return _told(tx, end, end.after)
 
 
 def check_place(tx: Tx, change: OperationChange) -> None:

@@ -26,11 +26,13 @@ from muster.stores.sql.tx import (
     NOTHING,
     Judge,
     Params,
+    Refusal,
     Report,
     Row,
     T,
     Work,
     WorkResult,
+    judge_row,
     with_cause,
 )
 from muster.stores.sql.vacuum import Vacuum
@@ -52,6 +54,7 @@ class SqliteTx:
 
     __slots__ = ("_cursor", "_reserve", "by", "written")
     locks = ALONE
+    hurried = False
 
     def __init__(self, cursor: sqlite3.Cursor, reserve: Reserve | None = None) -> None:
         self._cursor = cursor
@@ -70,6 +73,9 @@ class SqliteTx:
 
     def check(self, sql: str, params: Params, judge: Judge) -> None:
         judge(self._cursor.execute(sql, params).fetchall())
+
+    def require(self, sql: str, params: Params, refusal: Refusal) -> None:
+        judge_row(refusal, self._cursor.execute(sql, params).fetchall())
 
     def append(self, event: Params) -> None:
         self._cursor.execute(APPEND, event)

@@ -17,6 +17,8 @@ Params = Mapping[str, Value]
 Row = tuple[Any, ...]
 Judge = Callable[[Sequence[Row]], None]
 """Looks at rows, and raises if the transaction must not happen."""
+Refusal = Callable[[], Exception]
+"""Returns why the transaction must not happen."""
 
 NOTHING: Params = {}
 FULL = "the disk is full; free some space: `muster doctor` says which nodes use it"
@@ -49,6 +51,16 @@ class Retry(Exception):
     """
 
 
+def judge_row(refusal: Refusal, rows: Sequence[Row]) -> None:
+    """Raise the refusal if there is no row."""
+    if not rows:
+        raise refusal()
+
+
+class Hasty(Exception):
+    """A hurried transaction took something for granted that isn't so: run the function again, unhurried."""
+
+
 class Tx(Protocol):
     """One open transaction. What it raises undoes everything that the function did."""
 
@@ -59,6 +71,11 @@ class Tx(Protocol):
 
     @property
     def locks(self) -> Locks: ...
+
+    @property
+    def hurried(self) -> bool:
+        """Whether the function may take for granted what is mostly so, and raise Hasty if it isn't."""
+        ...
 
     def execute(self, sql: str, params: Params = NOTHING) -> Sequence[Row]:
         """Run one statement and fetch all that it gives."""
@@ -77,6 +94,14 @@ class Tx(Protocol):
 
         `judge` gets its rows, at the latest before a later statement returns, or before the commit. What
         `judge` raises undoes the transaction: don't catch it in the function.
+        """
+        ...
+
+    def require(self, sql: str, params: Params, refusal: Refusal) -> None:
+        """Run one statement that must give a row. Without one, `refusal` is raised, as a judge does.
+
+        The engine need not wait for the answer before the commit: the statement itself may undo the
+        transaction. Then the function is run again to raise the refusal.
         """
         ...
 

@@ -132,23 +132,30 @@ def write_health(tx: Tx, change: HealthChange) -> Vitals:
     return after
 
 
+_NEWS_JUDGED = """
+    UPDATE liveness SET news = 0
+    WHERE node_id = :id AND said IS NOT DISTINCT FROM :said AND said_reason = :reason
+      AND probed_at IS NOT DISTINCT FROM :probed_at AND boot_id = :boot_id
+"""
+
+
 def mark_news_judged(tx: Tx, judged: Sequence[Vitals]) -> None:
     """Mark what these nodes said as judged. What they said since then is news again."""
-    for each in sorted(judged, key=lambda vitals: vitals.node_id):
-        tx.change(
-            """
-            UPDATE liveness SET news = 0
-            WHERE node_id = :id AND said IS NOT DISTINCT FROM :said AND said_reason = :reason
-              AND probed_at IS NOT DISTINCT FROM :probed_at AND boot_id = :boot_id
-            """,
-            {
-                "id": each.node_id,
-                "boot_id": each.boot_id,
-                "probed_at": each.probed_at,
-                "said": None if each.said is None else each.said.value,
-                "reason": each.said_reason,
-            },
+    tx.execute_all(
+        *(
+            (
+                _NEWS_JUDGED,
+                {
+                    "id": each.node_id,
+                    "boot_id": each.boot_id,
+                    "probed_at": each.probed_at,
+                    "said": None if each.said is None else each.said.value,
+                    "reason": each.said_reason,
+                },
+            )
+            for each in sorted(judged, key=lambda vitals: vitals.node_id)
         )
+    )
 
 
 def record_probe(tx: Tx, node_id: NodeId, *, passed: bool, now: float) -> None:

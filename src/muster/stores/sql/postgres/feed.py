@@ -17,7 +17,7 @@ from functools import lru_cache
 from psycopg.errors import ReadOnlySqlTransaction
 
 from muster.stores.sql.statements import COLUMNS, INTO
-from muster.stores.sql.tx import Tx
+from muster.stores.sql.tx import NOTHING, Tx
 
 _ROUND = 1 << 31
 """Keys are 31 bits of the number. Numbers that are in use at one moment lie close together."""
@@ -50,10 +50,10 @@ _MARKS = """
 
 def complete_upto(tx: Tx) -> int:
     """Read the last number, then the locks; the module's docstring says why in this order."""
-    ((last, standby),) = tx.execute(_LAST)
+    ((last, standby),), marks = tx.execute_all((_LAST, NOTHING), (_MARKS, NOTHING))
     if standby:
         raise ReadOnlySqlTransaction("this is a standby: it knows no locks of those who append")
-    return min((_before(last, mark) for (mark,) in tx.execute(_MARKS)), default=last)
+    return min((_before(last, mark) for (mark,) in marks), default=last)
 
 
 def _before(last: int, mark: int) -> int:

@@ -67,6 +67,16 @@ class Pipeline:
         self.uncertain = True
         return self._answers()[-1].command_status or b""
 
+    def end(self) -> list[PGresult]:
+        """End a transaction that only read, with what was deferred. Return the answer of each statement."""
+        if self._begun is not None:
+            self._begun = None
+            return []
+        places, self._deferred = self._deferred, []
+        self._command(b"COMMIT")
+        answers = self._answers()
+        return [answers[place] for place in places]
+
     def leave(self) -> None:
         """End a transaction that only read, without a wait for the answer."""
         if self._begun is not None:

@@ -10,10 +10,11 @@ import contextlib
 import random
 import re
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, Protocol
 
 import psycopg
+from psycopg import errors
 from psycopg.pq.abc import PGresult
 
 from muster.domain.errors import StoreUnavailable
@@ -24,24 +25,52 @@ from muster.stores.sql.postgres.bridge import in_thread, pause
 from muster.stores.sql.postgres.connections import Connection, ConnectionFactory, Share
 from muster.stores.sql.postgres.errors import Remedy, connection_ended, remedy, translate_error, uncertain
 from muster.stores.sql.postgres.pipeline import Pipeline
-from muster.stores.sql.tx import NOTHING, Judge, Locks, Params, Retry, Row, Value, Work, WorkResult
+from muster.stores.sql.postgres.shared_reads import at_once, side_by_side
+from muster.stores.sql.tx import (
+    NOTHING,
+    Hasty,
+    Judge,
+    Locks,
+    Params,
+    Refusal,
+    Retry,
+    Row,
+    Value,
+    Work,
+    WorkResult,
+    judge_row,
+)
 
 SIDE_BY_SIDE = Locks(alone=False, hold=" FOR UPDATE", skip=" FOR UPDATE SKIP LOCKED", share=" FOR SHARE")
 RACES_MOST = 12
 """So many lost races in a row are no chance any more."""
 PAUSE = 0.005
+_HASTY = (Hasty, errors.DivisionByZero)
 APPENDED_AT_ONCE = 64
 _READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class Statements(Protocol):
+    """Sends statements, and waits for the answers of all that were sent: a pipeline, or a part of one."""
+
+    def defer(self, sql: str, given: Sequence[Value]) -> None: ...
+
+    def answers(self) -> Sequence[PGresult]: ...
+
+    def rows(self, answer: PGresult) -> list[Row]: ...
 
 
 class PgTx:
     """Implements Tx. The log is appended to at the end: until the commit that holds back its readers."""
 
-    __slots__ = ("_appended", "_judges", "_pipeline", "by", "written")
+    __slots__ = ("_appended", "_judges", "_pipeline", "by", "hurried", "written")
     locks = SIDE_BY_SIDE
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Statements, *, hurried: bool = False) -> None:
+        """Open it on a connection. `hurried`: what `require` asks fails in the database, which doesn't say
+        what was refused."""
         self._pipeline = pipeline
+        self.hurried = hurried
         self._appended: list[Params] = []
         self._judges: list[Judge] = []
         """Of the statements that were sent first and not answered yet."""
@@ -65,6 +94,12 @@ class PgTx:
         self._defer(sql, params)
         self._judges.append(judge)
 
+    def require(self, sql: str, params: Params, refusal: Refusal) -> None:
+        if self.hurried:
+            self.check(demanding(sql), params, _satisfied)
+        else:
+            self.check(sql, params, partial(judge_row, refusal))
+
     def _answers(self) -> Sequence[PGresult]:
         """Return an answer for each statement that no judge looks at."""
         answers, judges = self._pipeline.answers(), self._judges
@@ -82,7 +117,7 @@ class PgTx:
 
     def finish(self, session: "Session") -> None:
         """Let the judges decide, then append the events, together with the COMMIT that follows."""
-        if self._judges:
+        if any(judge is not _satisfied for judge in self._judges):
             self._answers()
         if not self._appended:
             return
@@ -109,6 +144,16 @@ class PgTx:
             if without == given:
                 raise
             self._pipeline.defer(text, without)
+
+
+def _satisfied(_rows: Sequence[Row]) -> None:
+    """Let the transaction happen: the database has judged."""
+
+
+@lru_cache(maxsize=1024)
+def demanding(sql: str) -> str:
+    """Return a statement that fails with DivisionByZero where the given one gives no row."""
+    return f"WITH demanded AS ({sql}) SELECT 1 / count(*) FROM demanded"
 
 
 class Session:
@@ -233,11 +278,21 @@ class Writer(_Runner):
         return ends, written
 
     def _one(self, work: Work[Any]) -> tuple[WorkResult, list[Written]]:
+        with contextlib.suppress(*_HASTY):
+            return self._repeated(work, hurried=True)
+        # A guard has refused it. Run it once more to hear which, and what to say.
+        self._session.undo()
+        return self._repeated(work, hurried=False)
+
+    def _repeated(self, work: Work[Any], *, hurried: bool) -> tuple[WorkResult, list[Written]]:
+        """Run a transaction, again where that helps. Raises one of _HASTY if it was hurried and refused."""
         lost = 0
         for attempt in range(1, RACES_MOST + 1):
             try:
-                return self._transact(work)
+                return self._transact(work, hurried=hurried)
             except BaseException as error:  # whatever it was, the one who waits must hear of it
+                if hurried and isinstance(error, _HASTY):
+                    raise
                 connected = self._session.connected and not connection_ended(error)
                 if self._session.uncertain and not connected:
                     self._session.close()
@@ -252,10 +307,10 @@ class Writer(_Runner):
                 pause(PAUSE * attempt * random.random())  # noqa: S311 — spreads load, guards nothing
         raise AssertionError("unreachable")
 
-    def _transact(self, work: Work[Any]) -> tuple[WorkResult, list[Written]]:
+    def _transact(self, work: Work[Any], *, hurried: bool) -> tuple[WorkResult, list[Written]]:
         pipeline = self._session.pipeline()
         pipeline.begin(b"BEGIN")
-        tx = PgTx(pipeline)
+        tx = PgTx(pipeline, hurried=hurried)
         value = work(tx)
         tx.finish(self._session)
         if pipeline.commit() != b"COMMIT":
@@ -284,12 +339,19 @@ class Reader(_Runner):
 
     def _look(self, batch: Sequence[Work[Any]]) -> list[WorkResult]:
         pipeline = self._session.pipeline()
+        works = [partial(self._one, work) for work in batch]
         pipeline.begin(_READ)
-        ends = [self._one(work, pipeline) for work in batch]
-        pipeline.leave()
+        ends = at_once(works, pipeline)
+        longer = [place for place, end in enumerate(ends) if isinstance(end.error, Hasty)]
+        if longer:
+            pipeline.begin(_READ)
+            late = side_by_side([works[place] for place in longer], pipeline)
+            pipeline.leave()
+            for place, end in zip(longer, late, strict=True):
+                ends[place] = end
         return ends
 
-    def _one(self, work: Work[Any], pipeline: Pipeline) -> WorkResult:
+    def _one(self, work: Work[Any], pipeline: Statements) -> WorkResult:
         try:
             return WorkResult(value=work(PgTx(pipeline)))
         except psycopg.Error:
