@@ -140,6 +140,7 @@ def _raw(connection: Connection, _place: int) -> bool:
 
 _CLAIM = numbered(claims.statement(1, DEMAND.reuse, 0, 1, SIDE_BY_SIDE.skip))
 _HELD = numbered(guards.HELD + SIDE_BY_SIDE.hold)
+_NOT_PAUSED = numbered(guards.NOT_PAUSED)
 _APPEND = numbered(feed.appending(1))
 _WANTED: dict[str, Value] = {
     **claims.wanted(DEMAND, seen_since=NOW - 20, now=NOW),
@@ -165,6 +166,7 @@ def _same(connection: Connection, place: int) -> bool:
     name = operation_id(next(_numbers) % CLAIMERS)
     cursor.execute("BEGIN")
     cursor.execute(_HELD[0], (name, 1))
+    cursor.execute(_NOT_PAUSED[0], (DEMAND.template, guards.EVERYTHING))
     row = cursor.execute(_CLAIM[0], values(_CLAIM[1], {**_WANTED, "operation0": name})).fetchone()
     if row is not None:
         event = {**_EVENT, "key": place, "entity_id0": str(row[0])}

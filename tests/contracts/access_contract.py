@@ -22,13 +22,14 @@ from muster.domain.access import (
     TokenKind,
     hashed,
 )
-from muster.domain.errors import Conflict, NotFound
+from muster.domain.errors import Conflict, NotFound, Paused
 from muster.domain.overview import KEPT, Acknowledgement
 from muster.domain.progress import Tone
 from muster.ports.access import AccessStore
 from muster.ports.store import Store
 from muster.system import SystemIds
 from tests.contracts.store_contract.bookkeeping import whole_feed
+from tests.contracts.store_contract.records import Records
 
 
 def token(n: int = 1, *, expires_at: float | None = 900.0) -> ApiToken:
@@ -285,6 +286,42 @@ class AccessContract:
         await access.pause(None, paused=False, now=2.0)
         assert list(await access.pauses()) == ["web"]
         assert await access.paused("web") and not await access.paused("ci")
+
+    @pytest.mark.parametrize("paused", ["web", None], ids=["template", "everything"])
+    async def test_the_store_refuses_a_claim_of_what_is_paused(
+        self, store: Store, access: AccessStore, paused: str | None
+    ) -> None:
+        records = Records(store)
+        (idle,) = await records.idle(1)
+        await access.pause("ci", paused=True, now=1.0)
+        await access.pause(paused, paused=True, now=1.0)
+        operations = [await records.leased() for _ in range(3)]
+        claims = [records.claim(operation, 1) for operation in operations]
+        for refused in await asyncio.gather(*claims, return_exceptions=True):
+            assert isinstance(refused, Paused) and "resume it first" in str(refused)
+        assert await store.node(idle.id) == idle
+        await access.pause(paused, paused=False, now=2.0)
+        (taken,) = await records.claim(operations[0], 1)
+        assert taken.id == idle.id, "a pause of another template holds nothing back"
+
+    @pytest.mark.parametrize("paused", ["web", None], ids=["template", "everything"])
+    async def test_the_store_refuses_a_launch_of_what_is_paused(
+        self, store: Store, access: AccessStore, paused: str | None
+    ) -> None:
+        records = Records(store)
+        operation = await records.leased()
+        early, late = (records.plan(operation, ordinal=ordinal) for ordinal in (1, 2))
+        assert await store.reserve(early, cap=9, total_cap=9, fence=operation.fence) == early
+        await access.pause("ci", paused=True, now=1.0)
+        await access.pause(paused, paused=True, now=1.0)
+        with pytest.raises(Paused):
+            await store.reserve(late, cap=9, total_cap=9, fence=operation.fence)
+        assert await store.launch_by_token(late.token) is None
+        assert (await store.usage("web")).total == 1
+        again = await store.reserve(early, cap=9, total_cap=9, fence=operation.fence)
+        assert again == early, "it was reserved before the pause"
+        await access.pause(paused, paused=False, now=2.0)
+        assert await store.reserve(late, cap=9, total_cap=9, fence=operation.fence) == late
 
     async def test_pausing_twice_is_told_once(self, store: Store, access: AccessStore) -> None:
         for paused in (False, True, True, False, False):

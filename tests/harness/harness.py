@@ -168,8 +168,10 @@ class Harness:
     def loop_time(self) -> float:
         return asyncio.get_running_loop().time()
 
-    async def replica(self) -> Replica:
-        replica = Replica(f"replica-{len(self._replicas) + 1}", self.ports, self.settings)
+    async def replica(self, **ports: Any) -> Replica:
+        """A new replica. `ports`: those of its own."""
+        name = f"replica-{len(self._replicas) + 1}"
+        replica = Replica(name, replace(self.ports, **ports), self.settings)
         self._replicas.append(replica)
         for _ in range(4):  # until its driver leases
             await asyncio.sleep(0)

@@ -11,7 +11,10 @@ from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node
 from muster.domain.operation import Kind, Operation, Status
 from muster.domain.reasons import Reason
+from muster.domain.settings import Settings
 from muster.operations.operator_desk import OperatorDesk
+from muster.ports.access import AccessStore
+from muster.stores.cache import SETTLED, CachedAccess
 from tests.harness import (
     NEVER_ATTACHES,
     NEVER_BOOTS,
@@ -23,6 +26,8 @@ from tests.harness import (
 )
 
 PAUSED = "paused by an operator"
+LOOKS = SETTLED / Settings().publish_every
+"""At what a replica remembers, before it forgets it."""
 
 
 async def why(replica: Replica, operation: Operation) -> str:
@@ -333,6 +338,52 @@ async def test_what_is_under_way_goes_on_in_spite_of_a_pause(harness: Harness) -
     assert PAUSED not in await why(replica, operation)
     await harness.succeeded(operation)
     await harness.succeeded(await replica.release(operation.id))
+
+
+def _forgetting_late(harness: Harness) -> AccessStore:
+    """What a replica knows of pauses on a shared store, if no other tells it of one."""
+    return CachedAccess(harness.store.access, harness.clock, alone=False).as_access()
+
+
+@pytest.mark.parametrize("verb", ["claim", "reserve"])
+@with_harness
+async def test_a_pause_after_the_last_look_holds_a_provision_back(harness: Harness, verb: str) -> None:
+    await harness.template()
+    warm = await harness.warm(1) if verb == "claim" else []
+    replica = await harness.replica(access=_forgetting_late(harness))
+
+    async def pause() -> None:
+        await OperatorDesk(harness.ports).pause("ci")
+
+    replica.interceptor.before(verb, pause)
+    replica.interceptor.armed = True
+    operation = await replica.provision(1)
+    await harness.pass_time(30.0)
+    assert replica.interceptor.calls.count(verb) <= LOOKS, "it waits between two looks"
+    shown = await harness.operation(operation.id)
+    assert shown.progress is not None and shown.progress.message == f"{PAUSED}: waiting for 1 of 1 node"
+    assert await harness.nodes() == warm and await harness.launches(operation.id) == ()
+    await replica.ask(replica.plane.operator.resume("ci"))
+    await harness.succeeded(operation)
+
+
+@with_harness
+async def test_a_pause_after_the_last_look_holds_a_refill_back(harness: Harness) -> None:
+    await harness.template(min_idle=1)
+    replica = await harness.replica(access=_forgetting_late(harness))
+
+    async def pause() -> None:
+        await OperatorDesk(harness.ports).pause("ci")
+
+    replica.interceptor.before("reserve", pause)
+    replica.interceptor.armed = True
+    await harness.pass_time(30.0)
+    assert replica.interceptor.calls.count("reserve") <= LOOKS, "it waits between two looks"
+    (refill,) = await harness.of_kind(Kind.REFILL)
+    assert refill.progress is not None and refill.progress.message == PAUSED
+    assert harness.cloud.boxes == {} and await harness.launches(refill.id) == ()
+    await replica.ask(replica.plane.operator.resume("ci"))
+    await harness.count(1, NodeState.IDLE, within=60.0)
 
 
 @with_harness

@@ -113,6 +113,13 @@ class LeaseLost(Conflict):
     """The writer's lease was taken over (its epoch is old). Stop driving this operation."""
 
 
+class Paused(Conflict):
+    """An operator paused the template, or everything. Wait until it is resumed."""
+
+    def __init__(self, template: str) -> None:
+        super().__init__(f"cannot take or launch nodes of {template}: an operator paused it; resume it first")
+
+
 class CapReached(MusterError):
     """A launch doesn't fit under a cap. Nothing was reserved."""
 

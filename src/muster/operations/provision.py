@@ -11,7 +11,14 @@ from muster.domain import deadlines, progress_view
 from muster.domain import node as nodes
 from muster.domain import operation as operations
 from muster.domain.decisions import CallProvider, ExtendDeadline, Finish, Wait
-from muster.domain.errors import CapReached, IllegalTransition, InvalidRequest, ProviderError, Refused
+from muster.domain.errors import (
+    CapReached,
+    IllegalTransition,
+    InvalidRequest,
+    Paused,
+    ProviderError,
+    Refused,
+)
 from muster.domain.ids import AssignmentId
 from muster.domain.launch import Launch
 from muster.domain.lifecycle import NodeState
@@ -163,8 +170,7 @@ class ProvisionHandler:
 
     async def _acquire(self, at: Situation, wanted: Acquire, driven: DrivenLease) -> Situation | Next:
         if at.paused:
-            due = await self._publish(at, driven, keep_place=True)
-            return Next(at=min(due, at.now + self._settings.poll_every, at.due_at), also=ROOM)
+            return await self._hold_back(at, driven)
         if at.ahead:
             return await self._enqueue(
                 at,
@@ -174,6 +180,18 @@ class ProvisionHandler:
         refused = await self._refused(at)
         if refused is not None:
             return refused if isinstance(refused, Next) else await self._give_up(at, refused, driven)
+        try:
+            return await self._take(at, wanted, driven)
+        except Paused:  # since this replica looked
+            return await self._hold_back(replace(at, paused=True), driven)
+
+    async def _hold_back(self, at: Situation, driven: DrivenLease) -> Next:
+        """Wait until the template is resumed."""
+        due = await self._publish(at, driven, keep_place=True)
+        return Next(at=min(due, at.now + self._settings.poll_every, at.due_at), also=ROOM)
+
+    async def _take(self, at: Situation, wanted: Acquire, driven: DrivenLease) -> Situation | Next:
+        """Claim idle nodes, and reserve room for the rest. Raises Paused."""
         kind = demand(at.request, at.template)
         claimed = await self._store.claim(
             kind,

@@ -4,7 +4,7 @@ from muster.domain import deadlines, progress_view
 from muster.domain import node as nodes
 from muster.domain import operation as operations
 from muster.domain.decisions import CallProvider, ExtendDeadline, Finish, Wait
-from muster.domain.errors import CapReached, IllegalTransition
+from muster.domain.errors import CapReached, IllegalTransition, Paused
 from muster.domain.node import Binding, Node
 from muster.domain.operation import Status, Verdict
 from muster.domain.progress import Progress
@@ -93,8 +93,7 @@ class RefillHandler:
     async def _launch(self, at: Situation, wanted: Launching, driven: DrivenLease) -> Next:
         """Launch as many nodes as there is room for. A refill evicts no other nodes."""
         if await self._ports.access.paused(at.template.name):
-            due = await self._publish(at, 1, "paused by an operator", driven, stands=True)
-            return Next(at=min(due, at.now + self._settings.poll_every, at.due_at), also=ROOM)
+            return await self._hold_back(at, driven)
         room = await self._capacity.left(at.template)
         installation = await self._store.installation()
         spec = at.template.spec
@@ -113,11 +112,18 @@ class RefillHandler:
             await self._store.reserve(
                 launch, cap=spec.max_nodes, total_cap=installation.max_nodes, fence=driven.fence
             )
+        except Paused:  # since this replica looked
+            return await self._hold_back(at, driven)
         except CapReached as short:
             verdict = Verdict(reason=Reason.CAP_REACHED, message=str(short))
             change = operations.failing(at.operation, verdict, now=at.now)
             await self._store.write_operation(change, fence=driven.fence)
         return Next(at=at.now)
+
+    async def _hold_back(self, at: Situation, driven: DrivenLease) -> Next:
+        """Wait until the template is resumed."""
+        due = await self._publish(at, 1, "paused by an operator", driven, stands=True)
+        return Next(at=min(due, at.now + self._settings.poll_every, at.due_at), also=ROOM)
 
     async def _adoption_plan(self, at: Situation, count: int) -> AdoptionPlan:
         waiting = Binding(operation_id=at.operation.id, assignment_id=None, run=None, owner=None)

@@ -66,7 +66,10 @@ class AccessStore(Protocol):
 
     @writes
     async def pause(self, template: str | None, *, paused: bool, now: float, actor: str = "") -> None:
-        """Hold back new launches and claims of a template (None: of all). Idempotent, with an event."""
+        """Hold back new launches and claims of a template (None: of all). Idempotent, with an event.
+
+        From the return on, the store refuses them to every replica (`Store.claim`, `Store.reserve`).
+        """
         ...
 
     @reads

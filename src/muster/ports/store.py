@@ -239,6 +239,7 @@ class Store(Protocol):
         A node is given to one caller only, whatever the concurrency. It must fit (`matching.fits`): idle,
         right kind, unexpired, not draining, last seen at or after `seen_since`. Nodes that last served the
         same owner come first, then those idle for the shortest time. Fewer than asked for is not an error.
+        Raises Paused, and takes nothing, if the template was paused before the call.
         """
         ...
 
@@ -437,7 +438,8 @@ class Store(Protocol):
     @writes
     async def reserve(self, launch: Launch, *, cap: int, total_cap: int, fence: Fence) -> Launch:
         """Insert a planned launch, holding its room under both caps. What is stored as a cap at that moment
-        holds too, if it is lower than the caller knew. Raises CapReached (nothing written).
+        holds too, if it is lower than the caller knew. Raises CapReached (nothing written), and Paused if the
+        template was paused before the call (nothing written either).
         A launch that is already there is returned as it is: a lost reply is harmless."""
         ...
 

@@ -13,12 +13,9 @@ from muster.domain.overview import KEPT, Acknowledgement
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Again, Table
-from muster.stores.dynamodb.values import Key, record, restored, text
+from muster.stores.dynamodb.values import record, restored, text
 from muster.stores.dynamodb.writes import ABSENT, THERE, Write, again, conflict
 from muster.stores.records import device_over
-
-EVERYTHING = "*"
-"""How a pause of everything is stored: no template has this name, and it sorts before all of them."""
 
 FORGOTTEN = 20
 """Old acknowledgements, sessions or terminals that go with one write, which has few places."""
@@ -136,9 +133,9 @@ class DynamoAccess:
     async def pause(self, template: str | None, *, paused: bool, now: float, actor: str = "") -> None:
         write = Write()
         if paused:
-            write.put(_pause(template), {"since": now}, where=ABSENT, refused=again())
+            write.put(keys.pause(template), {"since": now}, where=ABSENT, refused=again())
         else:
-            write.delete(_pause(template), where=THERE, refused=again())
+            write.delete(keys.pause(template), where=THERE, refused=again())
         name = "paused" if paused else "resumed"
         write.tell(
             of_installation(template or "everything", name, {"template": template}, actor=actor), at=now
@@ -147,11 +144,11 @@ class DynamoAccess:
             await self._feed.commit(write)
 
     async def paused(self, template: str) -> bool:
-        return bool(await self._table.get_many([_pause(template), _pause(None)]))
+        return bool(await self._table.get_many(keys.pauses(template)))
 
     async def pauses(self) -> Sequence[str | None]:
         names = [text(item, "SK") for item in await self._table.query(keys.PAUSES)]
-        return [None if name == EVERYTHING else name for name in names]
+        return [None if name == keys.EVERYTHING else name for name in names]
 
     async def acknowledge(self, given: Acknowledgement) -> None:
         write = Write()
@@ -189,7 +186,3 @@ def _plan_token(write: Write, token: ApiToken, secret_hash: str, actor: str) -> 
 def _ended_before(token: ApiToken, before: float) -> bool:
     ends = [at for at in (token.expires_at, token.revoked_at) if at is not None]
     return token.kind is not TokenKind.TOKEN and any(at < before for at in ends)
-
-
-def _pause(template: str | None) -> Key:
-    return keys.PAUSES, template or EVERYTHING

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from muster.domain import matching
-from muster.domain.errors import LeaseLost
+from muster.domain.errors import LeaseLost, Paused
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.matching import Demand
@@ -23,7 +23,7 @@ from muster.stores.dynamodb import guards, keys, nodes
 from muster.stores.dynamodb.candidates import Candidates
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Table
-from muster.stores.dynamodb.values import number, restored, whole
+from muster.stores.dynamodb.values import Key, number, restored, whole
 from muster.stores.dynamodb.vitals import Liveness
 from muster.stores.dynamodb.writes import Write
 from muster.stores.records import claimed, lease_lost_error, of_claim
@@ -36,8 +36,8 @@ CHOICE = 5
 """Picked up at least, so that there is something to choose from."""
 IN_VAIN = 2
 """Looks at the queue, one after the other, that brought nothing, before the index is asked."""
-LOOKED_AT_ONCE = 49
-"""One read: two items each, and the template."""
+LOOKED_AT_ONCE = 48
+"""One read: two items each, the template and its pauses."""
 LOOKED_AT = 1000
 """Idle nodes of a pool that one claim looks at, at most."""
 
@@ -90,11 +90,18 @@ class Claims:
         looked = await self.look(ids, demand)
         return sum(each.fits(demand, seen_since=seen_since, now=now) for each in looked)
 
-    async def look(self, ids: Sequence[NodeId], demand: Demand) -> list["_Looked"]:
-        """Read the nodes as they are now, with what a claim needs: one read for up to 49 of them."""
+    async def look(
+        self, ids: Sequence[NodeId], demand: Demand, *, pauses: Sequence[Key] = ()
+    ) -> list["_Looked"]:
+        """Read the nodes as they are now, with what a claim needs: one read for up to 48 of them.
+
+        Raises Paused if one of the pauses is there.
+        """
         head = keys.template(demand.template)
         wanted = [key for node_id in ids for key in (keys.node(node_id), self._liveness.key(node_id))]
-        found = await self._table.get_many([head, *wanted])
+        found = await self._table.get_many([head, *pauses, *wanted])
+        if any(pause in found for pause in pauses):
+            raise Paused(demand.template)
         current = whole(found.get(head, {}), "revision")
         return [
             _Looked(
@@ -179,7 +186,7 @@ class _Group:
         while self.wanted and in_vain < IN_VAIN:
             hints = await queue.pick_up(name, max(self.wanted, CHOICE))
             news = {each.node_id: each for each in hints if each.node_id and each.node_id not in self._met}
-            looked = await self._claims.look(tuple(news), self._demand) if news else []
+            looked = await self._look(tuple(news)) if news else []
             got = await self._take(self._fitting(looked))
             in_vain = 0 if got else in_vain + 1
             idle = [news[each.node.id] for each in looked if each.node.state is NodeState.IDLE]
@@ -200,8 +207,11 @@ class _Group:
         ids = ids[start:] + ids[:start]
         while ids and self.wanted:
             part, ids = ids[:LOOKED_AT_ONCE], ids[LOOKED_AT_ONCE:]
-            looked = await self._claims.look(part, self._demand)
+            looked = await self._look(part)
             await self._take(self._fitting(looked))
+
+    async def _look(self, ids: Sequence[NodeId]) -> list[_Looked]:
+        return await self._claims.look(ids, self._demand, pauses=keys.pauses(self._demand.template))
 
     def _fitting(self, looked: Sequence[_Looked]) -> list[Node]:
         """Return the fitting nodes, best first: the owner's own, then those idle for the shortest time."""
@@ -229,7 +239,7 @@ class _Group:
                 self._forget(unled.fence)
                 continue
             except Taken:
-                looked = await self._claims.look([node.id for node in left], self._demand)
+                looked = await self._look([node.id for node in left])
                 left = self._fitting(looked)
                 continue
             for each in bound:

@@ -22,6 +22,8 @@ POOL_SAMPLES = "POOL_SAMPLES"
 TEMPLATES = "TEMPLATE"
 TOKENS = "TOKEN"
 PAUSES = "PAUSE"
+EVERYTHING = "*"
+"""How a pause of everything is stored: no template has this name, and it sorts before all of them."""
 ACKNOWLEDGED = "ACKNOWLEDGED"
 DEVICES = "DEVICE"
 UNDELIVERED = "UNDELIVERED"
@@ -63,6 +65,16 @@ worked_on = _key("OP#{}", "CLUSTER")
 job = _key("JOB#{}", "JOB")
 device_secret = _key("DEVICE#{}", "SECRET")
 secret = _key("SECRET#{}", "SECRET")
+
+
+def pause(template: str | None) -> Key:
+    """Return the key of a template's pause; None: of the pause of everything."""
+    return PAUSES, template or EVERYTHING
+
+
+def pauses(template: str) -> tuple[Key, Key]:
+    """Return the keys of the pauses that hold a template back."""
+    return pause(template), pause(None)
 
 
 def shard(name: str, shards: int) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from muster.domain import events as drafts
+from muster.domain.errors import Paused
 from muster.domain.ids import LaunchId
 from muster.domain.launch import Launch
 from muster.domain.node import Node
@@ -69,6 +70,8 @@ class Launches:
             cap=cap,
             total_cap=total_cap,
         )
+        for pause in keys.pauses(launch.template):
+            write.check(pause, ABSENT, {}, lambda _item: Paused(launch.template))
         _log(write, None, launch, at=launch.created_at)
         try:
             await self._feed.commit(write)

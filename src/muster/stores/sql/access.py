@@ -10,13 +10,10 @@ from muster.domain.errors import Conflict, NotFound
 from muster.domain.events import of_installation, of_note, of_token_made, of_token_revoked
 from muster.domain.overview import KEPT, Acknowledgement
 from muster.stores.records import device_over
-from muster.stores.sql import events
+from muster.stores.sql import events, guards
 from muster.stores.sql.engines import EngineVerbs, read, write
 from muster.stores.sql.rows import ACKNOWLEDGEMENT, API_TOKEN, DEVICE
 from muster.stores.sql.tx import Tx, Value
-
-EVERYTHING = ""
-"""How a pause of everything is stored: no template has this name."""
 
 _BY_HASH = f"SELECT {API_TOKEN.select} FROM api_tokens WHERE secret_hash = :secret_hash"
 _ALL = f"SELECT {API_TOKEN.select} FROM api_tokens ORDER BY created_at, id LIMIT 1000"
@@ -102,7 +99,7 @@ def _settle(tx: Tx, user_code: str, token: ApiToken | None, *, now: float, actor
 
 
 def _pause(tx: Tx, template: str | None, *, paused: bool, now: float, actor: str = "") -> None:
-    params: dict[str, Value] = {"template": template or EVERYTHING, "now": now}
+    params: dict[str, Value] = {"template": template or guards.EVERYTHING, "now": now}
     if paused:
         sql = """
             INSERT INTO pauses (template, since) VALUES (:template, :now) ON CONFLICT (template) DO NOTHING
@@ -116,17 +113,12 @@ def _pause(tx: Tx, template: str | None, *, paused: bool, now: float, actor: str
 
 
 def _paused(tx: Tx, template: str) -> bool:
-    return bool(
-        tx.execute(
-            "SELECT 1 FROM pauses WHERE template = :template OR template = :everything",
-            {"template": template, "everything": EVERYTHING},
-        )
-    )
+    return bool(tx.execute(guards.PAUSED, {"template": template, "everything": guards.EVERYTHING}))
 
 
 def _pauses(tx: Tx) -> Sequence[str | None]:
     rows = tx.execute("SELECT template FROM pauses ORDER BY template")
-    return [None if row[0] == EVERYTHING else row[0] for row in rows]
+    return [None if row[0] == guards.EVERYTHING else row[0] for row in rows]
 
 
 def _acknowledge(tx: Tx, given: Acknowledgement) -> None:

@@ -68,6 +68,7 @@ def _serve(tx: Tx, demand: Demand, asks: Sequence[Ask]) -> list[list[Node]]:
         return []
     if tx.locks.alone and not tx.execute(_ANY_IDLE, {"template": demand.template}):
         return [[] for _ in asks]
+    guards.check_not_paused(tx, demand.template)
     now = max(ask.now for ask in asks)
     params = wanted(demand, seen_since=max(ask.seen_since for ask in asks), now=now)
     places = [(binding, ask.deadline_at) for ask in asks for binding in ask.bindings]

@@ -1,14 +1,14 @@
 """The conditions that a write carries, checked in its own transaction.
 
-Owns the three guards: the record's version, the operation's epoch (fence), and whether the node's operation
-is committed. Each refuses by raising, which undoes the whole write.
+Owns the four guards: the record's version, the operation's epoch (fence), whether the node's operation is
+committed, and whether the template is paused. Each refuses by raising, which undoes the whole write.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
-from muster.domain.errors import Conflict
+from muster.domain.errors import Conflict, Paused
 from muster.domain.ids import OperationId
 from muster.domain.node import OperationGuard
 from muster.domain.operation import Fence
@@ -17,6 +17,10 @@ from muster.stores.sql import statements
 from muster.stores.sql.rows import Codec
 from muster.stores.sql.tx import Hasty, Params, Row, Tx, judge_row
 
+EVERYTHING = ""
+"""How a pause of everything is stored: no template has this name."""
+PAUSED = "SELECT 1 FROM pauses WHERE template = :template OR template = :everything"
+NOT_PAUSED = f"SELECT 1 WHERE NOT EXISTS ({PAUSED})"
 HELD = "SELECT 1 FROM operations WHERE id = :id AND epoch = :epoch"
 EPOCHS = "SELECT id, epoch FROM operations WHERE id IN"
 _COMMITTED = "SELECT 1 FROM operations WHERE id = :id AND committed_at IS NOT NULL"
@@ -82,6 +86,11 @@ def check_operation(tx: Tx, guard: OperationGuard | None) -> None:
 def _commit_conflict(guard: OperationGuard) -> Conflict:
     found = "is not committed" if guard.committed else "was committed (or is gone)"
     return Conflict(f"cannot write the node: operation {guard.operation_id} {found}")
+
+
+def check_not_paused(tx: Tx, template: str) -> None:
+    """Refuse a template that was paused before this transaction. One at the same moment may come after it."""
+    tx.require(NOT_PAUSED, {"template": template, "everything": EVERYTHING}, partial(Paused, template))
 
 
 def update(tx: Tx, codec: Codec[R], before: R, after: R) -> None:

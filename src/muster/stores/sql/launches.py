@@ -52,6 +52,7 @@ def reserve(tx: Tx, launch: Launch, *, cap: int, total_cap: int, fence: Fence) -
     there = LAUNCH.find(tx, launch.id)
     if there is not None:
         return there
+    guards.check_not_paused(tx, launch.template)
     stored = templates.caps(tx, launch.template)
     counters.take(
         tx,
