@@ -10,7 +10,7 @@ TINY: Mapping[str, Mapping[str, object]] = {
     "claims": {"NODES": 64, "CLAIMERS": 4},
     "dynamodb": {"NODES": 8, "CLAIMERS": 2},
     "postgres": {"NODES": 64, "CLAIMERS": 4, "CONNECTIONS": 2},
-    "replicas": {"PROVISIONS": 4, "IN_FLIGHT": 2, "WARMING": 1},
+    "replicas": {"PROVISIONS": 4, "IN_FLIGHT": 2, "WARMING": 1, "STEADY": 2},
     "takeover": {"TIMES": 1},
     "provisions": {"PROVISIONS": 8},
     "fleet": {"COUNT": 2, "ROUNDS": 2},
