@@ -8,17 +8,20 @@ from muster.domain import health
 from muster.domain import node as nodes
 from muster.domain.deadlines import Limits, Watch
 from muster.domain.errors import Conflict
-from muster.domain.health import Vitals
+from muster.domain.health import HealthChange, Vitals
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.pace import interval
 from muster.domain.reasons import Reason
 from muster.domain.settings import Settings
+from muster.operations.concurrency import concurrently
 from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.store import TOTAL
 
 BATCH = 500
+AT_ONCE = 50
+"""Changes of health that are written side by side. A store that writes one by one commits them together."""
 
 
 class StatusKeeper:
@@ -52,18 +55,26 @@ class StatusKeeper:
             after = some[-1].node_id
 
     async def _judge(self, suspects: Sequence[Vitals], watch: Watch, limits: Limits, now: float) -> None:
-        judged: list[Vitals] = []
-        for vitals in suspects:
-            change = health.judge(vitals, now=now, observing_since=watch.since, limits=limits)
-            try:
-                if change is not None:
-                    await self._store.write_health(change)
-            except Conflict:
-                continue  # it joined anew, or is gone: what it said then is still news
-            if vitals.news:
-                judged.append(vitals)
-        if judged:
-            await self._store.mark_news_judged(judged)
+        changes = [
+            (vitals, health.judge(vitals, now=now, observing_since=watch.since, limits=limits))
+            for vitals in suspects
+        ]
+        judged = [vitals for vitals, change in changes if change is None]
+        due = [(vitals, change) for vitals, change in changes if change is not None]
+        for start in range(0, len(due), AT_ONCE):
+            some = due[start : start + AT_ONCE]
+            written = await concurrently(self._written(change) for _, change in some)
+            judged += [vitals for (vitals, _), done in zip(some, written, strict=True) if done]
+        news = [vitals for vitals in judged if vitals.news]
+        if news:
+            await self._store.mark_news_judged(news)
+
+    async def _written(self, change: HealthChange) -> bool:
+        try:
+            await self._store.write_health(change)
+        except Conflict:
+            return False  # it joined anew, or is gone: what it said then is still news
+        return True
 
 
 class LostNodes:

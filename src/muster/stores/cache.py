@@ -9,13 +9,11 @@ No answer from memory decides: the store guards every write. A write that a guar
 LeaseLost), or whose end is unknown (StoreUnavailable), drops all records, so that the next read is new.
 """
 
-from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
-from operator import attrgetter
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from muster.domain.access import ApiToken
 from muster.domain.deadlines import CLOCK_ERROR
@@ -41,6 +39,7 @@ from muster.ports.store import (
 )
 from muster.ports.verbs import reads_of
 from muster.ports.wakeups import ACCESS, Wakeups
+from muster.stores.node_lists import NodeLists
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -49,6 +48,8 @@ SETTLED = 1.0
 LISTENED = 3600.0
 """A wait for a wake-up ends after so long and begins anew."""
 RECORDS_MOST = 4096
+NODES_MOST = 50_000
+"""Records of nodes: of all that a server carries. Less than 1 KiB each."""
 VIEWS_MOST = 1024
 SPEAKERS_MOST = 20_000
 SETTINGS_MOST = 512
@@ -114,16 +115,6 @@ class Kept(Generic[K, V]):
         while len(self._entries) >= self._most:
             del self._entries[next(iter(self._entries))]
         self._entries[key] = (value, self._clock.now() if now is None else now)
-
-    def amend(self, change: Callable[[K, V], V | None]) -> None:
-        """Bring each answer up to date; None drops it. Forget reads under way: they may be older."""
-        self._reads.clear()
-        for key, (value, since) in tuple(self._entries.items()):
-            amended = change(key, value)
-            if amended is None:
-                del self._entries[key]
-            elif amended is not value:
-                self._entries[key] = (amended, since)
 
     def forget(self, key: K) -> None:
         self._entries.pop(key, None)
@@ -205,8 +196,8 @@ class CachedStore:
         self._installation: Kept[str, Installation] = Kept(clock, most=1, seconds=settled)
         self._speakers: Kept[str, NodeId | None] = Kept(clock, most=SPEAKERS_MOST if alone else 0)
         records = RECORDS_MOST if alone else 0
-        self._nodes: Kept[NodeId, Node] = Kept(clock, most=records)
-        self._listed_nodes: Kept[_AskedNodes, Page[Node]] = Kept(clock, most=LISTS_MOST if alone else 0)
+        self._nodes: Kept[NodeId, Node] = Kept(clock, most=NODES_MOST if alone else 0)
+        self._node_lists = NodeLists(self._known_as, most=LISTS_MOST, longest=NODES_MOST)
         self._operations: Kept[OperationId, Operation] = Kept(clock, most=records)
         self._views: Kept[OperationId, OperationView] = Kept(clock, most=VIEWS_MOST if alone else 0)
         self._seen: dict[NodeId, float] = {}
@@ -305,8 +296,17 @@ class CachedStore:
     async def nodes(
         self, *, states: Sequence[NodeState], template: str | None, after: Cursor | None, limit: int
     ) -> Page[Node]:
-        asked = _AskedNodes(tuple(states), template, after, limit)
-        return await self._listed_nodes.read(asked, lambda: self._inner.nodes(**asked._asdict()))
+        def read() -> Awaitable[Page[Node]]:
+            return self._inner.nodes(states=states, template=template, after=after, limit=limit)
+
+        return await (self._node_lists.page(states, template, after, limit, read) if self._alone else read())
+
+    def _known_as(self, node: Node) -> Node:
+        known = self._nodes.get(node.id)
+        if known == node:
+            return known
+        self._nodes.put(node.id, node)
+        return node
 
     async def operation(self, operation_id: OperationId) -> Operation:
         return await self._operations.read(operation_id, lambda: self._inner.operation(operation_id))
@@ -373,12 +373,12 @@ class CachedStore:
     def _node_changed(self, written: Written) -> None:
         node = written.record
         if not isinstance(node, Node):
-            self._listed_nodes.clear()
+            self._node_lists.clear()
             self._nodes.forget(NodeId(written.draft.entity_id))
             self._forget_operations(written.operation_ids)
             return
         self._nodes.put(node.id, node)
-        self._listed_nodes.amend(lambda asked, page: asked.amended(page, node))
+        self._node_lists.changed(node)
         for operation_id in written.operation_ids:
             known = self._operations.get(operation_id)
             if node.state in MOVES_OPERATION and (known is None or not known.committed):
@@ -422,7 +422,7 @@ class CachedStore:
 
     def _forget_records(self) -> None:
         self._nodes.clear()
-        self._listed_nodes.clear()
+        self._node_lists.clear()
         self._operations.clear()
         self._views.clear()
         self._speakers.clear()
@@ -443,31 +443,6 @@ def _listed(lists: Kept[Hashable, Any], call: Callable[..., Awaitable[Any]]) -> 
 _CHANGED: Mapping[Entity, Sequence[str]] = {
     entity: [verb for verb, entities in _LISTS.items() if entity in entities] for entity in Entity
 }
-
-
-class _AskedNodes(NamedTuple):
-    """What a list of nodes was asked for."""
-
-    states: tuple[NodeState, ...]
-    template: str | None
-    after: Cursor | None
-    limit: int
-
-    def amended(self, page: Page[Node], node: Node) -> Page[Node] | None:
-        """Return the list with a node as it is now. None: the list has several pages."""
-        items = page.items
-        place = bisect_left(items, node.id, key=_ID)
-        there = place < len(items) and items[place].id == node.id
-        wanted = node.state in self.states and self.template in (None, node.template)
-        if not there and not wanted:
-            return page
-        items = (*items[:place], *((node,) if wanted else ()), *items[place + there :])
-        if self.after is not None or page.next is not None or len(items) > self.limit:
-            return None
-        return Page(items=items, next=None)
-
-
-_ID = attrgetter("id")
 
 
 def _with_node(view: OperationView, node: Node) -> OperationView:
