@@ -1,6 +1,7 @@
 """Raw sockets: heads without end, callers that are slow or silent, and bytes that mean two things."""
 
 import asyncio
+import gc
 import logging
 import re
 import socket
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from muster.api import connections
 from muster.api.connections import FIELDS_MOST, HEAD_MOST, ConnectionLimits
@@ -84,6 +86,29 @@ def _asking(site: Site, path: str) -> bytes:
 
 def _statuses(answer: bytes) -> list[int]:
     return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", answer)]
+
+
+# --- what is left -------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_left_of_a_connection_for_the_garbage_collector(site: Site) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        before = _connections()
+        assert _statuses(await _sent(site, GET + b"Connection: close\r\n\r\n")) == [200]
+        assert _statuses(await _sent(site, GET + b"\r\n")) == [200]
+
+        async def closed() -> bool:
+            return _connections() <= before
+
+        await site.until(closed)
+    finally:
+        gc.enable()
+
+
+def _connections() -> int:
+    return sum(isinstance(each, connections.Bounded | RequestResponseCycle) for each in gc.get_objects())
 
 
 # --- too much -----------------------------------------------------------------------------------------

@@ -21,6 +21,10 @@ class _Sent:
     def close(self) -> None:
         self.closed_after = len(self.sends)
 
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        known = {"socket": "a socket", "peername": ("::1", 5000, 0, 0), "sockname": ("::1", 80, 0, 0)}
+        return known.get(name, default)
+
     def is_closing(self) -> bool:
         return self.closed_after is not None
 
@@ -61,3 +65,11 @@ async def test_closing_loses_nothing() -> None:
     transport.close()
     assert (sent.sends, sent.closed_after) == ([HEAD], 1)
     assert transport.is_closing()
+
+
+async def test_addresses_come_without_a_socket_and_without_what_only_ipv6_has() -> None:
+    transport, _ = _transport()
+    assert transport.get_extra_info("peername") == ("::1", 5000)
+    assert transport.get_extra_info("sockname") == ("::1", 80)
+    assert transport.get_extra_info("socket") is None
+    assert transport.get_extra_info("sslcontext", "none") == "none"

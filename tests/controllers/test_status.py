@@ -211,6 +211,31 @@ async def test_a_verdict_that_lost_its_race_leaves_the_news_unheard(harness: Har
     assert not (await vitals_of(harness, node.id)).news
 
 
+@with_harness
+async def test_nodes_whose_health_changes_together_are_written_side_by_side(harness: Harness) -> None:
+    await harness.template()
+    harness.agents.script(SILENT, SILENT)
+    warm = await harness.warm(2)
+    interceptor = CallInterceptor()
+    ports = replace(harness.ports, store=watched_store(harness.store, interceptor))
+    both = asyncio.Barrier(2)
+
+    async def first() -> None:
+        interceptor.before("write_health", second)
+        await both.wait()
+
+    async def second() -> None:
+        await both.wait()
+
+    interceptor.before("write_health", first)
+    watch_tracker = WatchTracker(harness.store, harness.clock, harness.settings.limits)
+    async with asyncio.timeout(TICK):
+        await StatusKeeper(ports, harness.settings, watch_tracker).reconcile()
+    for node in warm:
+        vitals = await vitals_of(harness, node.id)
+        assert (vitals.health, vitals.news) == (Health.READY, False)
+
+
 # --- consequences ---------------------------------------------------------------------------------
 
 

@@ -19,9 +19,10 @@ from muster.domain.operation import Operation, Status
 from muster.domain.reasons import Reason
 from muster.domain.template import TemplateSpec
 from muster.ports.commits import Written
-from muster.ports.store import Beat, Page, Store
+from muster.ports.store import Beat, Cursor, Page, Store
 from muster.ports.verbs import marks
 from muster.ports.wakeups import ACCESS
+from muster.stores import cache
 from muster.stores.cache import LISTS_MOST, SETTLED, CachedAccess, CachedStore, Kept, follow_revocations
 from muster.stores.sql import SqlStore, open_sqlite
 from muster.stores.wakeups import LocalWakeups
@@ -199,17 +200,104 @@ async def test_a_list_of_nodes_follows_their_commits_without_a_read(world: World
     assert replica.calls.count("nodes") < 5 * len(asked), "most are answered from memory"
 
 
-@pytest.mark.parametrize("limit", [3, 4])
-async def test_a_list_of_nodes_that_outgrows_its_page_is_read_anew(world: World, limit: int) -> None:
+async def test_pages_of_a_list_that_was_read_follow_commits_without_a_read(world: World) -> None:
     replica = world.replica(alone=True)
     records = Records(replica.store)
-    asked: dict[str, Any] = {"states": (NodeState.IDLE,), "template": None, "after": None, "limit": limit}
+    kept = await records.idle(7)
+
+    async def pages(store: Store, limit: int) -> list[Page[Node]]:
+        after: Cursor | None = None
+        found: list[Page[Node]] = []
+        while not found or after is not None:
+            found.append(
+                await store.nodes(states=(NodeState.IDLE,), template="web", after=after, limit=limit)
+            )
+            after = found[-1].next
+        return found
+
+    async def same() -> None:
+        for limit in (1, 2, 3, 7, 8):
+            assert await pages(replica.store, limit) == await pages(world.store, limit)
+        assert "nodes" not in replica.calls
+
+    await pages(replica.store, 3)
+    assert replica.calls.count("nodes") == 3
+    await same()
+    drained = await replica.store.apply(nodes.drained(kept[3], now=2.0))
+    await same()
+    for node in (kept[0], drained, kept[6]):
+        await replica.store.apply(nodes.condemn(node, now=3.0, reason=Reason.OPERATOR))
+        await same()
     await records.idle(3)
-    await replica.store.nodes(**asked)
-    assert replica.calls[-1] == "nodes"
-    await records.idle(1)
-    assert replica.calls and (await replica.store.nodes(**asked)) == (await world.store.nodes(**asked))
-    assert replica.calls == ([] if limit == 4 else ["nodes"])
+    await same()
+
+
+async def test_a_list_that_was_read_in_part_is_known_in_part(world: World) -> None:
+    replica = world.replica(alone=True)
+    records = Records(replica.store)
+    kept = await records.idle(5)
+    asked: dict[str, Any] = {"states": (NodeState.IDLE,), "template": None, "after": None, "limit": 3}
+
+    async def reads() -> int:
+        assert await replica.store.nodes(**asked) == await world.store.nodes(**asked)
+        return replica.calls.count("nodes")
+
+    assert await reads() == 1
+    assert await reads() == 0, "two more nodes follow"
+    await replica.store.apply(nodes.drained(kept[1], now=2.0))
+    assert await reads() == 0
+    await replica.store.apply(nodes.condemn(kept[4], now=2.0, reason=Reason.OPERATOR))
+    assert await reads() == 1, "it might have been the only one that followed"
+    await replica.store.apply(nodes.condemn(kept[0], now=2.0, reason=Reason.OPERATOR))
+    assert await reads() == 1, "another takes its place"
+    assert await reads() == 0
+
+
+async def test_a_list_of_nodes_that_was_read_while_one_changed_is_not_kept(world: World) -> None:
+    replica = world.replica(alone=True)
+    records = Records(replica.store)
+    (node,) = await records.idle(1)
+    asked: dict[str, Any] = {"states": (NodeState.IDLE,), "template": None, "after": None, "limit": 3}
+    read = world.store.nodes
+
+    async def while_one_changes(**given: Any) -> Page[Node]:
+        found = await read(**given)
+        await world.store.apply(nodes.condemn(node, now=2.0, reason=Reason.OPERATOR))
+        return found
+
+    replica.counted.nodes = while_one_changes
+    assert (await replica.store.nodes(**asked)).items == (node,)
+    del replica.counted.nodes
+    assert (await replica.store.nodes(**asked)).items == ()
+    assert (await replica.store.node(node.id)).state is NodeState.TERMINATING
+
+
+async def test_a_list_of_nodes_and_a_look_at_one_keep_it_once(world: World) -> None:
+    replica = world.replica(alone=True)
+    records = Records(world.store)
+    (node,) = await records.idle(1)
+    asked: dict[str, Any] = {"states": (NodeState.IDLE,), "after": None, "limit": 3}
+    (listed,) = (await replica.store.nodes(template="web", **asked)).items
+    assert await replica.store.node(node.id) is listed
+    (again,) = (await replica.store.nodes(template=None, **asked)).items
+    assert again is listed
+    assert replica.calls == ["nodes", "nodes"]
+
+
+@pytest.mark.parametrize(
+    ("states", "most"), [((NodeState.IDLE, NodeState.TERMINATED), 9), ((NodeState.IDLE,), 2)]
+)
+async def test_lists_of_what_has_ended_and_longer_lists_than_memory_takes_are_not_kept(
+    world: World, states: tuple[NodeState, ...], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "NODES_MOST", most)
+    replica = world.replica(alone=True)
+    await Records(replica.store).idle(3)
+    replica.calls.clear()
+    for _ in range(2):
+        found = await replica.store.nodes(states=states, template=None, after=None, limit=9)
+        assert len(found.items) == 3
+    assert replica.calls == ["nodes", "nodes"]
 
 
 async def test_on_a_shared_store_lists_are_read_each_time(world: World) -> None:

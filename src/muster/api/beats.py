@@ -171,7 +171,10 @@ class Beats:
 
 
 def authorization_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    return next((value for name, value in headers if name == b"authorization"), b"")
+    for name, value in headers:
+        if name == b"authorization":
+            return value
+    return b""
 
 
 class _Words(TypedDict):

@@ -155,8 +155,8 @@ class BoundedConnection(HttpProtocol):
         self._expect(None)
         self._taken()
         super().connection_lost(exc)
-        # Both refer back to the connection. Without them it is freed at once, not by the garbage collector.
-        self.parser = self.scope = None  # type: ignore[assignment]  # nothing is read any more
+        # Each refers back to the connection. Without them it is freed at once, not by the garbage collector.
+        self.parser = self.scope = self.cycle = None  # type: ignore[assignment]  # nothing is read any more
 
     def admitted(self) -> None:
         """Note that a request on this connection showed a valid token."""
