@@ -82,8 +82,9 @@ class Stream:
         `over` says whether there is a reason to end the stream. It is asked at each wake-up.
         """
         while True:
-            await self._listener.wait(max(0.0, self._due - self._streams.now()))
-            silent = self.silent
+            woken = await self._listener.wait(max(0.0, self._due - self._streams.now()))
+            # A timer may fire a moment early: to look and wait once more would cost as much as the line.
+            silent = not woken or self.silent
             if self.ended or over():
                 return None
             if not silent and self._defers():
