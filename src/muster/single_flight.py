@@ -31,6 +31,8 @@ class SingleFlight(Generic[K, T]):
 
     async def get(self, key: K, find: Callable[[], Coroutine[Any, Any, T]]) -> T:
         task = self._usable(key)
+        if task is not None and task.done():
+            return task.result()
         return await asyncio.shield(self._begin(key, find()) if task is None else task)
 
     async def get_later(self, key: K, find: Callable[[], Coroutine[Any, Any, T]]) -> T:

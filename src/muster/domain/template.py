@@ -65,6 +65,7 @@ class Runtime(StrEnum):
     SERVICE = "service"
 
 
+_BUILT_IN = tuple(Runtime)
 RETIRED = "was retired: choose another, or bring {} back with `muster apply`"
 BOOT_LEAST = 1.0
 STALL_LEAST = 15.0
@@ -187,7 +188,7 @@ class TemplateSpec:
     @property
     def kitted(self) -> bool:
         """Return whether attaching takes a kit, and a confirmation by the runtime."""
-        return self.runtime not in tuple(Runtime)
+        return self.runtime not in _BUILT_IN
 
     @property
     def pools(self) -> bool:

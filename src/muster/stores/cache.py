@@ -302,6 +302,7 @@ class CachedStore:
         return await (self._node_lists.page(states, template, after, limit, read) if self._alone else read())
 
     def _known_as(self, node: Node) -> Node:
+        """Return the kept record of a node that was read now, so that lists and looks share one."""
         known = self._nodes.get(node.id)
         if known == node:
             return known
