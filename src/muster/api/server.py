@@ -85,7 +85,7 @@ class HttpServer(uvicorn.Server):
                 http=http,
                 lifespan="off",
                 log_config=None,
-                log_level="warning",  # as for all libraries; without a level, it makes lines for nobody
+                log_level="warning",  # without a level, it makes lines that no handler takes
                 proxy_headers=False,  # nothing here asks who or what stands between us and the caller
                 server_header=False,
                 timeout_graceful_shutdown=DRAIN_SECONDS,

@@ -56,8 +56,11 @@ class JoiningTransport:
         self._transport.abort()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what the transport knows, but no socket: to ask one for both ends' addresses costs a short
-        request ten system calls, and the transport has them. Of an address, only host and port."""
+        """Return what the transport knows, but no socket.
+
+        uvicorn would ask a socket for both addresses, with some ten system calls. The transport has them
+        already. Of an address, only host and port are returned.
+        """
         if name == "socket":
             return default
         info = self._transport.get_extra_info(name, default)
