@@ -1,11 +1,6 @@
-"""All simulated machines' agents, and what goes wrong with them: freezes, partitions, impostors, death.
-
-Owns the heartbeats: agents beat in waves, five seconds apart, so that a beat is one function call and no
-timer. The wave also serves the dead man's switch.
-"""
+"""All simulated machines' agents, and what goes wrong with them: freezes, partitions, impostors, death."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -17,24 +12,14 @@ from muster.domain.ids import AssignmentId, NodeId
 from muster.enrolment.signals import Admission
 from muster.plane import ControlPlane
 from muster.ports.clock import Clock
-from muster.ports.store import Beat
 from muster_simulation.agent import Agent, Fate, Habits, Program, Stint
 from muster_simulation.cloud import Entry, SimulatedCloud
 from muster_simulation.invariants.truth import Presence, Truth
 from muster_simulation.life import outside
 from muster_simulation.network import Network, Station, Unreachable
-from muster_simulation.replicas import STORE
 from muster_simulation.trace import FaultCounts, Trace
+from muster_simulation.waves import BEAT, Waves
 
-BEAT = 5.0
-WRITTEN = 10.0
-"""Seconds after which a beat is certainly in the store, if its replica lives.
-
-Beats are flushed every second, by a store that may be slow or refuse a few times.
-"""
-ASKED = 0.02
-"""The share of beats that go the whole way through the enrolment: of each wave this share, and one at most
-on average."""
 HOUR = 3600.0
 BUSY = 0.5
 """The share of late boots that work all the time; the others stand still at their end."""
@@ -80,28 +65,6 @@ class NodeFaults:
 HEALTHY = NodeFaults()
 
 
-class _Sent:
-    """The beats of one wave on their way from one replica to the store."""
-
-    def __init__(self, *, at: float, station: Station) -> None:
-        self.at = at
-        self.station = station.life.name
-        self.shut = station.life.shut
-        self.heartbeats = station.plane.enrolment.heartbeats
-        self.arrived_by = self.heartbeats.arrived_by
-        self.beats: list[Beat] = []
-        self.truths: list[tuple[Truth, bool]] = []
-        """Whose, and whether it showed an advance."""
-
-    def arrive(self) -> None:
-        """Do what `Enrolment.beat` does for nodes that aren't terminated, without its look at the record.
-
-        Most of what a simulation does is beating.
-        """
-        self.heartbeats.gather(self.beats)
-        self.beats.clear()
-
-
 class Nodes:
     """Watches the cloud: a machine that is made gets an agent, one that is gone loses it."""
 
@@ -136,14 +99,21 @@ class Nodes:
         self._random = random
         self._boots = boots
         """Apart from the other chances, so that a new kind of boot leaves everything else as it was."""
-        self._presence = presence
-        self._sent: deque[_Sent] = deque()
         self._counts = counts
         self._trace = trace
         self._installation_id = installation_id
-        self._stations = stations
         self._finished = finished
         self._recognised = recognised
+        self.waves = Waves(
+            agents=self.agents,
+            network=network,
+            clock=clock,
+            random=random,
+            presence=presence,
+            stations=stations,
+            ask=self._ask,
+            dead=self._dead,
+        )
 
     # --- the cloud's watcher ----------------------------------------------------------------------
 
@@ -182,60 +152,14 @@ class Nodes:
 
     # --- heartbeats -------------------------------------------------------------------------------
 
-    async def beat_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(BEAT)
-            self._wave()
-
-    def _wave(self) -> None:
-        now = self._clock.now()
-        self._confirm(now)
-        lost = self._network.faults.lost_beat
-        chance = self._random.random
-        agents = tuple(self.agents.values())
-        asked = min(ASKED, 1.0 / len(agents)) if agents else 0.0
-        sent = [_Sent(at=now, station=station) for station in self._stations()]
-        for agent in agents:
-            if agent.life.shut:
-                continue
-            if agent.working:
-                agent.work()
-            if now - agent.heard_at > agent.dead_man:
-                self._counts.add("dead man's switch")
-                self._power_off(agent, "dead man")
-                continue
-            node_id = agent.node_id
-            if node_id is None or now < agent.partitioned_until or (lost and chance() < lost):
-                continue
-            if not sent:
-                continue
-            wave = sent[0] if len(sent) == 1 else self._random.choice(sent)
-            if wave.shut:
-                continue
-            if chance() < asked:
-                self._cloud.later(0.0, self._ask, agent)
-                continue
-            truth = agent.truth
-            if truth.booted and agent.says is None:
-                wave.beats.append(Beat(node_id, wave.arrived_by))
-            else:
-                activity = None if truth.booted else agent.activity
-                wave.beats.append(Beat(node_id, wave.arrived_by, activity, agent.says))
-            truth.reached_at = now
-            wave.truths.append((truth, agent.working))
-        for wave in sent:
-            wave.arrive()
-        self._sent += sent
-
-    def _confirm(self, now: float) -> None:
-        """Beats that came to a replica to which nothing happened since a while before are written by now."""
-        while self._sent and now - self._sent[0].at >= WRITTEN:
-            sent = self._sent.popleft()
-            if self._presence.steady(sent.at - WRITTEN, sent.station, STORE):
-                for truth, advanced in sent.truths:
-                    truth.beat(sent.at, advanced=advanced)
+    def _dead(self, agent: Agent) -> None:
+        self._counts.add("dead man's switch")
+        self._power_off(agent, "dead man")
 
     def _ask(self, agent: Agent) -> None:
+        self._cloud.later(0.0, self._run_beat, agent)
+
+    def _run_beat(self, agent: Agent) -> None:
         self._run(self._beat_in_full(agent))
 
     def _run(self, coro: Coroutine[Any, Any, None]) -> None:

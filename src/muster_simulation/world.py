@@ -18,7 +18,7 @@ from muster.plane import ControlPlane, Ports
 from muster.ports.commits import Written
 from muster.ports.store import Cursor
 from muster.stores.announcements import announcer
-from muster.stores.cache import CachedStore
+from muster.stores.cache import CachedAccess, CachedStore
 from muster.stores.sql import SqlStore, open_sqlite
 from muster_simulation.agent import Program
 from muster_simulation.bus import Bus
@@ -83,7 +83,7 @@ class World:
         self._installation_id = ""
         self._replica_count = replicas
         self._jobs: JobSide | None = None
-        self._caches: dict[str, CachedStore] = {}
+        self._caches: dict[str, tuple[CachedStore, CachedAccess]] = {}
         """What each replica keeps in memory, by its name."""
 
     async def run(self, hours: float) -> None:
@@ -196,12 +196,14 @@ class World:
             installation_id=self._installation_id,
             on_call=self.judge.called,
         )
-        cache = CachedStore(path.as_store(), self.clock, alone=self._replica_count == 1)
-        self._caches[owner] = cache
+        alone = self._replica_count == 1
+        cache = CachedStore(path.as_store(), self.clock, alone=alone)
+        access = CachedAccess(self.store.access, self.clock, alone=alone)
+        self._caches[owner] = (cache, access)
         ports = Ports(
             store=cache.as_store(),
             commands=self.store.commands,
-            access=self.store.access,
+            access=access.as_access(),
             overview=self.store.overview,
             clusters=self.store.clusters,
             jobs=self.store.jobs,
@@ -248,7 +250,7 @@ class World:
         )
 
     def _start_everything(self) -> None:
-        self._spawn(self._nodes.beat_for_ever())
+        self._spawn(self._nodes.waves.roll())
         self._spawn(self._tick_for_ever())
         self._spawn(self._callers.arrive())
         self._spawn(self._operator.change_things())
@@ -339,9 +341,10 @@ class World:
             if self._jobs is not None:
                 self._jobs.saw(event)
         writer = current_life()
-        for owner, cache in self._caches.items():
+        for owner, caches in self._caches.items():
             if writer is None or owner == writer.name:
-                cache.saw(written)
+                for cache in caches:
+                    cache.saw(written)
         self._announce(written)
 
     def _random(self, part: str) -> Random:

@@ -17,7 +17,7 @@ from muster.domain.health import Health
 from muster.domain.ids import NodeId
 from muster.enrolment.reports import in_short
 from muster.ports.clock import Clock
-from muster.ports.store import Beat, Store
+from muster.ports.store import Alive, Beat, Store
 from muster.ports.wakeups import HEALTH, Wakeups
 
 logger = logging.getLogger(__name__)
@@ -47,6 +47,7 @@ class Heartbeats:
         """What was last written of those who speak for themselves."""
         self._flush_every = flush_every
         self._pending: dict[NodeId, Beat] = {}
+        self._alive: dict[float, dict[NodeId, object]] = {}
         self._pulses: tuple[float, float] | None = None
 
     @property
@@ -65,17 +66,23 @@ class Heartbeats:
         arrived_at: float | None = None,
     ) -> None:
         """Note a heartbeat. `arrived_at`: the value of `arrived_by` on arrival, if that was a while ago."""
+        at = self.arrived_by if arrived_at is None else arrived_at
+        if activity is None and said is None:
+            self._alive.setdefault(at, {})[node_id] = None
+            return
         if reason:
             reason = in_short(reason, longest=RUN_MAX)
-        at = self.arrived_by if arrived_at is None else arrived_at
-        self.gather((Beat(node_id, at, activity, said, reason),))
+        beat = Beat(node_id, at, activity, said, reason)
+        before = self._pending.get(node_id)
+        self._pending[node_id] = beat if before is None else _newer(before, beat)
 
-    def gather(self, beats: Iterable[Beat]) -> None:
-        """Note heartbeats."""
-        pending = self._pending
-        for beat in beats:
-            before = pending.get(beat.node_id)
-            pending[beat.node_id] = beat if before is None else _newer(before, beat)
+    def alive(self, node_ids: Iterable[NodeId], arrived_at: float) -> None:
+        """Note heartbeats that say nothing but that the nodes live."""
+        together = self._alive.get(arrived_at)
+        if together is None:
+            self._alive[arrived_at] = dict.fromkeys(node_ids)
+        else:
+            together.update(dict.fromkeys(node_ids))
 
     async def run(self) -> None:
         """Tell the time by pulses, and write after each what came before it."""
@@ -87,7 +94,7 @@ class Heartbeats:
                 last = self._pulses[1]
                 await self._clock.sleep(self._flush_every)
                 # Apart from the pulse: a slow store makes no beat older.
-                if self._pending and (writing is None or writing.done()):
+                if (self._pending or self._alive) and (writing is None or writing.done()):
                     writing = group.create_task(self._write())
 
     async def _write(self) -> None:
@@ -102,20 +109,32 @@ class Heartbeats:
     async def flush(self) -> None:
         """Write what was gathered. What can't be written is kept for a while, unless the node beat again."""
         pending, self._pending = self._pending, {}
+        alive, self._alive = self._alive, {}
         oldest = self._clock.now() - KEPT_MOST
         taken = {node_id: beat for node_id, beat in pending.items() if beat.seen_at > oldest}
-        if not taken:
+        living = {at: node_ids for at, node_ids in alive.items() if at > oldest}
+        if not taken and not living:
             return
         try:
-            await self._store.record_beats(tuple(taken.values()))
+            await self._store.record_beats(tuple(taken.values()), living)
         except Exception:
             for node_id, beat in taken.items():
                 newer = self._pending.get(node_id)
                 if newer is None or newer.seen_at < beat.seen_at:
                     self._pending[node_id] = beat
+            self._keep_alive(living)
             raise
         if self._health_changed(taken):
             self._wakeups.notify(HEALTH)
+
+    def _keep_alive(self, unwritten: Alive) -> None:
+        """Keep beats for the next flush: of each node the newest, so that a long outage fills no memory."""
+        newest: dict[NodeId, float] = {}
+        for at, node_ids in sorted([*unwritten.items(), *self._alive.items()], key=lambda each: each[0]):
+            newest.update(dict.fromkeys(node_ids, at))
+        self._alive = {}
+        for node_id, at in newest.items():
+            self._alive.setdefault(at, {})[node_id] = None
 
     def _health_changed(self, written: Mapping[NodeId, Beat]) -> bool:
         """Return whether a node reports another health than before. Only a hint: what is forgotten is news

@@ -114,7 +114,7 @@ class Pool:
 
 
 class Beat(NamedTuple):
-    """A heartbeat, and what it says beside "I live". A tuple: it is made more often than all else."""
+    """A heartbeat, and what it says beside "I live"."""
 
     node_id: NodeId
     seen_at: float
@@ -122,6 +122,11 @@ class Beat(NamedTuple):
     """How far its boot has moved, in no unit. None: not said."""
     said: Health | None = None
     reason: str = ""
+
+
+Alive = Mapping[float, Mapping[NodeId, object]]
+"""Nodes that said only that they live, by the time of their beat."""
+NOBODY: Alive = {}
 
 
 LASTING = "lasting/"
@@ -332,8 +337,11 @@ class Store(Protocol):
     # --- liveness ---------------------------------------------------------------------------------
 
     @writes
-    async def record_beats(self, beats: Sequence[Beat]) -> None:
+    async def record_beats(self, beats: Sequence[Beat], alive: Alive = NOBODY) -> None:
         """Store when nodes were last seen. Never touches a node's version.
+
+        `alive`: nodes whose beats say nothing else, by the time of the beat. They are as many as all others
+        together, so they come without a Beat each.
 
         Moves a time back only if it lies more than CLOCK_ERROR after the beat. Otherwise no silence would be
         noticed until the clock shows that time again.

@@ -28,6 +28,8 @@ from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.commits import Written
 from muster.ports.store import (
+    NOBODY,
+    Alive,
     Beat,
     Cursor,
     Installation,
@@ -201,6 +203,8 @@ class CachedStore:
         self._operations: Kept[OperationId, Operation] = Kept(clock, most=records)
         self._views: Kept[OperationId, OperationView] = Kept(clock, most=VIEWS_MOST if alone else 0)
         self._seen: dict[NodeId, float] = {}
+        self._latest = 0.0
+        """No time in it is later."""
         self._lists: dict[str, Kept[Hashable, Any]] = {
             verb: Kept(clock, most=LISTS_MOST) for verb in (_LISTS if alone else ())
         }
@@ -321,11 +325,11 @@ class CachedStore:
     async def view(self, operation_id: OperationId) -> OperationView:
         found = await self._views.read(operation_id, lambda: self._inner.view(operation_id))
         later = {node.id: self._seen[node.id] for node in found.nodes if node.id in self._seen}
-        return replace(found, seen={**found.seen, **later})
+        return replace(found, seen={**found.seen, **later}) if later else found
 
-    async def record_beats(self, beats: Sequence[Beat]) -> None:
+    async def record_beats(self, beats: Sequence[Beat], alive: Alive = NOBODY) -> None:
         try:
-            await self._inner.record_beats(beats)
+            await self._inner.record_beats(beats, alive)
         except StoreUnavailable:
             self._seen.clear()  # the store may know later beats
             self._forget_records()
@@ -335,10 +339,20 @@ class CachedStore:
         if len(self._seen) > SEEN_MOST:
             self._seen.clear()
             self._views.clear()
-        seen = self._seen
         for beat in beats:
-            if not beat.seen_at <= seen.get(beat.node_id, 0.0) <= beat.seen_at + CLOCK_ERROR:
-                seen[beat.node_id] = beat.seen_at
+            self._remember_seen(beat.seen_at, (beat.node_id,))
+        for at, node_ids in alive.items():
+            self._remember_seen(at, node_ids)
+
+    def _remember_seen(self, at: float, node_ids: Iterable[NodeId]) -> None:
+        seen = self._seen
+        if at >= self._latest:
+            self._latest = at
+            seen.update(dict.fromkeys(node_ids, at))
+            return
+        for node_id in node_ids:
+            if not at <= seen.get(node_id, 0.0) <= at + CLOCK_ERROR:
+                seen[node_id] = at
 
     async def last_seen(self, node_ids: Sequence[NodeId]) -> Mapping[NodeId, float]:
         known = [self._nodes.get(node_id) for node_id in node_ids]

@@ -4,7 +4,7 @@ Promises about time are measured by it. The simulated machines, the network and 
 replica reads it. Where the truth can't be known from outside, it says less, never more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from muster.domain.deadlines import Limits
@@ -41,11 +41,17 @@ class Truth:
 
     def beat(self, at: float, *, advanced: bool) -> None:
         """A beat of that time is in the store, beyond doubt."""
-        if self.beating_since is None or at - self.beat_at > GAP:
-            self.beating_since = at
-        self.beat_at = at
+        beaten((self,), at)
         if advanced:
             self.advance_at = at
+
+
+def beaten(truths: Iterable[Truth], at: float) -> None:
+    """Beats of these machines, of that time, are in the store beyond doubt."""
+    for truth in truths:
+        if truth.beating_since is None or at - truth.beat_at > GAP:
+            truth.beating_since = at
+        truth.beat_at = at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.pace import Pace
-from muster.ports.store import Beat
+from muster.ports.store import NOBODY, Alive, Beat
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Again, Table, gather_bounded
@@ -324,8 +324,12 @@ class Beats:
         self._every = every
         self._written: dict[NodeId, tuple[float, Health | None, str]] = {}
 
-    async def record(self, beats: Sequence[Beat]) -> None:
-        due = [beat for beat in beats if self._due(beat)]
+    async def record(self, beats: Sequence[Beat], alive: Alive = NOBODY) -> None:
+        newest: dict[NodeId, Beat] = {}
+        for at in sorted(alive):
+            newest.update((node_id, Beat(node_id, at)) for node_id in alive[at])
+        newest.update((beat.node_id, beat) for beat in beats)
+        due = [beat for beat in newest.values() if self._due(beat)]
         await self._liveness.record(due)
         if len(self._written) > REMEMBERED:
             self._written.clear()

@@ -12,7 +12,7 @@ from muster.domain.deadlines import CLOCK_ERROR
 from muster.domain.errors import Conflict
 from muster.domain.ids import NodeId
 from muster.domain.node import Node
-from muster.ports.store import Beat
+from muster.ports.store import NOBODY, Alive, Beat
 from muster.stores.sql import statements
 from muster.stores.sql.rows import to_json
 from muster.stores.sql.tx import Params, Row, Tx, Value
@@ -196,12 +196,13 @@ def forget(tx: Tx, node_id: NodeId) -> None:
     tx.change("DELETE FROM liveness WHERE node_id = :id", {"id": node_id})
 
 
-def record(tx: Tx, beats: Sequence[Beat]) -> None:
+def record(tx: Tx, beats: Sequence[Beat], alive: Alive = NOBODY) -> None:
     telling = [beat for beat in beats if beat.activity is not None or beat.said is not None]
-    plain = beats if not telling else [beat for beat in beats if beat.activity is None and beat.said is None]
+    plain = [beat for beat in beats if beat.activity is None and beat.said is None]
     if tx.locks.alone:
-        _record_alone(tx, plain)
+        _record_alone(tx, plain, alive)
     else:
+        plain += [Beat(node_id, at) for at, node_ids in alive.items() for node_id in node_ids]
         for some in _parts(plain):
             _record_plain(tx, some)
     for some in _parts(telling):
@@ -221,13 +222,13 @@ def _record_plain(tx: Tx, beats: Sequence[Beat]) -> None:
         tx.change(_beat(len(beats), f"{tx.locks.share} OF n"), _numbered(beats))
 
 
-def _record_alone(tx: Tx, beats: Sequence[Beat]) -> None:
+def _record_alone(tx: Tx, beats: Sequence[Beat], alive: Alive) -> None:
     """Record beats on SQLite, which binds one list faster than many values. Beats of a flush share few
     times."""
     together: dict[float, dict[NodeId, None]] = {}
     for beat in beats:
         together.setdefault(beat.seen_at, {})[beat.node_id] = None
-    for at, once in together.items():
+    for at, once in (*together.items(), *alive.items()):
         params: dict[str, Value] = {"at": at, "ids": to_json(list(once))}
         # Nearly all have a row, and an update costs less than an insert that finds one.
         if tx.change(_BEAT_AGAIN_ALONE, params) < len(once):
