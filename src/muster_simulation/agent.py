@@ -246,9 +246,13 @@ class Agent:
 
     async def _listen(self) -> tuple[bool, Exception]:
         """Follow one stream to its end. Whether a line came, and what ended it."""
-        heard = False
         token = self._token
-        wire = Wire(reachable=lambda: self._now() >= self.partitioned_until, lost=self._lost)
+        wire = Wire(
+            reachable=lambda: self._now() >= self.partitioned_until,
+            lost=self._lost,
+            hear=self._hear,
+            life=self.life,
+        )
 
         async def serve(plane: ControlPlane, push: Push) -> None:
             await self._served(plane, token, wire, push)
@@ -256,16 +260,14 @@ class Agent:
         if self._now() >= self.partitioned_until:
             self._network.listen(serve, wire)
         try:
-            while True:
-                self._hear(await wire.line(SILENCE))
-                heard = True
+            await wire.follow(SILENCE)
         except (MusterError, Unreachable) as error:
             self._lost()
             try:
                 await self._understand(error, token)
             except (MusterError, Unreachable) as understood:
-                return heard, understood
-            return heard, error
+                return wire.heard, understood
+            return wire.heard, error
         finally:
             wire.close()
 

@@ -27,7 +27,7 @@ import sys
 import sysconfig
 import threading
 import types
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from typing import Any, TypeVar, TypeVarTuple
 
 _T = TypeVar("_T")
@@ -401,6 +401,12 @@ def run(main: Coroutine[Any, Any, _T], *, start: float = 0.0, limit: float | Non
         loop.close()
 
 
+@types.coroutine
+def turn() -> Generator[None, None, None]:
+    """Let every callback that is ready run first: `asyncio.sleep(0)` with less around it."""
+    yield
+
+
 def running_loop() -> VirtualLoop:
     loop = asyncio.get_running_loop()
     if not isinstance(loop, VirtualLoop):
@@ -418,7 +424,7 @@ class VirtualClock:
     def now(self) -> float:
         if self._loop is None:
             return self._epoch + asyncio.get_running_loop().time()
-        return self._epoch + self._loop.time()
+        return self._epoch + self._loop._now
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -5,6 +5,7 @@ answer, or a broken connection.
 """
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from random import Random
@@ -13,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 from muster.domain.desired_state import Desired
 from muster.domain.errors import IllegalTransition, MusterError
 from muster.plane import ControlPlane
-from muster_simulation.life import Life, outside
+from muster_simulation.life import Life
 from muster_simulation.trace import FaultCounts
 from muster_simulation.wire import Unreachable, Wire
 
@@ -74,17 +75,19 @@ class Network:
         self._open: dict[str, dict[int, asyncio.Future[Any]]] = {}
         self._wires: dict[str, dict[int, Wire]] = {}
         self._count = 0
+        self._world = contextvars.Context()
+        """The context of what belongs to no Life, for callbacks that set nothing in it."""
 
     async def call(self, message: Message[T], *, timeout: float, repeatable: bool = True) -> T:
         """Send and wait for the answer. Raises what the replica raised, or Unreachable."""
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[T] = loop.create_future()
-        expiry = outside(loop.call_later, timeout, _fail, reply, "no answer in time")
+        expiry = loop.call_later(timeout, _fail, reply, "no answer in time", context=self._world)
         if not self._strikes(self.faults.lost, "lost"):
-            outside(loop.call_later, self._latency(), self._arrive, message, reply)
+            loop.call_later(self._latency(), self._arrive, message, reply, context=self._world)
         if repeatable and self._strikes(self.faults.duplicate, "repeated"):
             again = self._random.random() * self.faults.stale
-            outside(loop.call_later, again, self._arrive, message, None)
+            loop.call_later(again, self._arrive, message, None, context=self._world)
         try:
             return await reply
         finally:
@@ -95,9 +98,10 @@ class Network:
         if self._strikes(self.faults.lost, "lost"):
             return
         loop = asyncio.get_running_loop()
-        outside(loop.call_later, self._latency(), self._serve, serve, wire)
+        loop.call_later(self._latency(), self._serve, serve, wire, context=self._world)
         if self.faults.cuts:
-            outside(loop.call_later, self._random.expovariate(self.faults.cuts / HOUR), self._sever, wire)
+            cut_in = self._random.expovariate(self.faults.cuts / HOUR)
+            loop.call_later(cut_in, self._sever, wire, context=self._world)
 
     def _serve(self, serve: Callable[[ControlPlane, Push], Coroutine[Any, Any, None]], wire: Wire) -> None:
         station = self._pick()
@@ -115,7 +119,8 @@ class Network:
             wire.lose()
             return
         loop = asyncio.get_running_loop()
-        outside(loop.call_at, wire.arrival(loop.time(), self._latency()), wire.deliver, desired)
+        at = wire.arrival(loop.time(), self._latency())
+        loop.call_at(at, wire.deliver, desired, context=self._world)
 
     def _served(self, task: "asyncio.Task[None]", name: str, number: int, wire: Wire) -> None:
         self._wires.get(name, {}).pop(number, None)
@@ -138,9 +143,10 @@ class Network:
         """A replica died: those who wait for its answers hear that the connection broke."""
         loop = asyncio.get_running_loop()
         for reply in self._open.pop(life.name, {}).values():
-            outside(loop.call_later, self._latency(), _fail, reply, "connection broke")
+            loop.call_later(self._latency(), _fail, reply, "connection broke", context=self._world)
         for wire in self._wires.pop(life.name, {}).values():
-            outside(loop.call_later, self._latency(), wire.end, Unreachable("connection broke"))
+            broke = Unreachable("connection broke")
+            loop.call_later(self._latency(), wire.end, broke, context=self._world)
 
     def _arrive(self, message: Message[T], reply: asyncio.Future[T] | None) -> None:
         station = self._pick()

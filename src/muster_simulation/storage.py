@@ -18,6 +18,7 @@ from muster.domain.reasons import Reason
 from muster.ports.store import Store
 from muster.ports.verbs import reads_of
 from muster.stores.records import complete_in_steps
+from muster_simulation.loop import turn
 from muster_simulation.trace import FaultCounts
 
 Call = Callable[..., Coroutine[Any, Any, Any]]
@@ -177,7 +178,7 @@ class StorePath:
                 faults.trip(verb, args, kwargs.get("fence"))
             result = await inner(*args, **kwargs)
             if self._verb == verb and result and await self._struck(verb):
-                await asyncio.sleep(0)  # a paused caller stands still here, with what it has read
+                await turn()  # a paused caller stands still here, with what it has read
             return result
 
         return read
@@ -206,11 +207,12 @@ class StorePath:
 
     async def _step(self, verb: str) -> None:
         faults = self._faults
-        await self._struck(verb)
+        if self._ambush is not None:
+            await self._struck(verb)
         if faults.rates.slow and faults.random.random() < faults.rates.slow:
             await asyncio.sleep(faults.random.random() * faults.rates.slowness)
         else:
-            await asyncio.sleep(0)
+            await turn()
 
     async def _struck(self, verb: str) -> bool:
         """Count a step. Whether it was the one that the ambush waited for."""

@@ -7,8 +7,10 @@ notices a break at once, or, if nothing tells it, by the silence.
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import NoReturn
 
 from muster.domain.desired_state import Desired
+from muster_simulation.loop import Gate
 
 
 class Unreachable(Exception):
@@ -20,33 +22,62 @@ class Silent(Unreachable):
 
 
 class Wire:
-    def __init__(self, *, reachable: Callable[[], bool], lost: Callable[[], None]) -> None:
-        """`reachable`: whether the agent can be reached now. `lost`: called for what it doesn't get."""
+    def __init__(
+        self,
+        *,
+        reachable: Callable[[], bool],
+        lost: Callable[[], None],
+        hear: Callable[[Desired], None],
+        life: Gate,
+    ) -> None:
+        """`reachable`: whether the agent can be reached now. `lost`: called for what it doesn't get. `hear`:
+        called for each line, as soon as its agent's life runs."""
         self.open = True
+        self.heard = False
+        """Whether a line came."""
         self.cut = False
         """Nothing comes through any more, whether or not the agent noticed."""
         self._reachable = reachable
+        self._hear = hear
+        self._life = life
         self.lose = lost
         self._lines: deque[Desired] = deque()
         self._end: BaseException | None = None
         self._waiting: asyncio.Future[None] | None = None
+        self._since = 0.0
+        """Since when no line came."""
         self._free_at = 0.0
         """When the line before has arrived: none overtakes another."""
 
-    async def line(self, within: float) -> Desired:
-        """Wait for the next line. Raises what ended the stream, or Unreachable after so much silence."""
-        if not self._lines and self._end is None:
-            loop = asyncio.get_running_loop()
+    async def follow(self, within: float) -> NoReturn:
+        """Let the agent hear each line. Raises what ended the stream, or Unreachable after so much
+        silence."""
+        loop = asyncio.get_running_loop()
+        while True:
+            while self._lines:
+                self._take(self._lines.popleft(), loop.time())
+            if self._end is not None:
+                raise self._end
             self._waiting = loop.create_future()
+            self._since = loop.time()
+            # Set once and not for each line: when it fires, it looks how long it was silent.
             timer = loop.call_later(within, self._wake)
             try:
                 await self._waiting
+                while not self._lines and self._end is None and loop.time() < self._since + within:
+                    timer = loop.call_at(self._since + within, self._wake)
+                    self._waiting = loop.create_future()
+                    await self._waiting
             finally:
                 timer.cancel()
                 self._waiting = None
-        if self._lines:
-            return self._lines.popleft()
-        raise self._end or Silent("a silent stream")
+            if not self._lines and self._end is None:
+                raise Silent("a silent stream")
+
+    def _take(self, line: Desired, now: float) -> None:
+        self._since = now
+        self.heard = True
+        self._hear(line)
 
     def arrival(self, now: float, latency: float) -> float:
         """When what is sent now arrives."""
@@ -59,8 +90,11 @@ class Wire:
         if not self._reachable():
             self.lose()
             return
-        self._lines.append(desired)
-        self._wake()
+        if self._waiting is None or self._waiting.done() or self._life.shut:
+            self._lines.append(desired)
+            self._wake()
+        else:
+            self._take(desired, asyncio.get_running_loop().time())
 
     def end(self, error: BaseException) -> None:
         """The agent hears that the stream is over."""
