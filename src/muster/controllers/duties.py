@@ -102,20 +102,24 @@ class Duties:
             return
         now = self._ports.clock.now()
         asked = [lease.asked(now) for lease in leases]
-        # After an unexpected error, ask without texts: one that can't be stored must not cost all leases.
-        for attempt in (asked, [replace(each, problem="") for each in asked]):
-            try:
-                held = await self._ports.store.lease_duties(self._owner, attempt, now=now)
-            except StoreUnavailable as error:
-                logger.warning("cannot lease duties", extra={"error": repr(error)})
-                return
-            except Exception:
-                # Whatever it was, the replica lives on; the next turn tries again.
-                logger.exception("cannot lease duties")
-            else:
-                for lease, each in zip(leases, attempt, strict=True):
-                    lease.answered(each, since=now, held=each.name in held)
-                return
+        if not await self._try(leases, asked, now):
+            # Ask without texts: one that can't be stored must not cost all leases.
+            await self._try(leases, [replace(each, problem="") for each in asked], now)
+
+    async def _try(self, leases: Sequence[_Lease], asked: Sequence[DutyLease], now: float) -> bool:
+        """Ask once. False: there was an error that nothing foresees."""
+        try:
+            held = await self._ports.store.lease_duties(self._owner, asked, now=now)
+        except StoreUnavailable as error:
+            logger.warning("cannot lease duties", extra={"error": repr(error)})
+            return True
+        except Exception:
+            # Whatever it was, the replica lives on; the next turn tries again.
+            logger.exception("cannot lease duties")
+            return False
+        for lease, each in zip(leases, asked, strict=True):
+            lease.answered(each, since=now, held=each.name in held)
+        return True
 
     async def _perform_for_ever(self, lease: _Lease) -> None:
         duty = lease.duty

@@ -35,11 +35,10 @@ def plan(
     Old nodes are retired once their replacement is idle, or one at a time before it when there is no room. So
     a change of the template never empties the pool.
     """
-    settled = plan_full(template, idle, now=now)
-    if settled is not None:
-        return settled
     spec = template.spec
     current, old = _by_revision(template, idle)
+    if len(current) >= spec.min_idle:
+        return _full(spec, current, old, now)
     affordable = 0 if refilling else min(spec.min_idle - len(current), max(room, 0))
     stuck = room <= 0 and not refilling and not leaving
     surplus = max(0, len(old) + len(current) - spec.min_idle)
@@ -51,9 +50,11 @@ def plan(
 def plan_full(template: Template, idle: Sequence[Node], *, now: float) -> PoolPlan | None:
     """Plan a pool that has its minimum. None: it lacks some, so its plan depends on room and refills."""
     current, old = _by_revision(template, idle)
-    if len(current) < template.spec.min_idle:
-        return None
-    return PoolPlan(refill=0, renew=_renew(current, template.spec, now), retire=old)
+    return None if len(current) < template.spec.min_idle else _full(template.spec, current, old, now)
+
+
+def _full(spec: TemplateSpec, current: Sequence[Node], old: tuple[Node, ...], now: float) -> PoolPlan:
+    return PoolPlan(refill=0, renew=_renew(current, spec, now), retire=old)
 
 
 def settled_until(template: Template, idle: Sequence[Node]) -> float:

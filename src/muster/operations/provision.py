@@ -155,7 +155,7 @@ class ProvisionHandler:
             now=now,
             limits=watch.limits(self._limits, now=now),
             watched_since=watch.since,
-            grace_until=await self._watch_tracker.due(view.operation),
+            grace_until=self._watch_tracker.due_by(watch, view.operation),
             boots=await self.boot_history.boots(template) if booting else (),
             makes_way=self._makes_way(template),
             advice=self._ports.advice.get(template.spec.provider, {}),

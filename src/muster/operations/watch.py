@@ -60,10 +60,17 @@ class WatchTracker:
         return self._store.watch(now=now, gap=limits.stale_after, grace=limits.return_grace, beat=beat)
 
     async def due(self, operation: Operation) -> float:
-        """Return when the operation's deadline counts as passed. A limit that the caller named is hard."""
-        if operation.deadline_source == HARD:
-            return operation.deadline_at
-        return (await self.look()).due(operation.deadline_at, self._limits)
+        """Return when the operation's deadline counts as passed."""
+        return operation.deadline_at if _hard(operation) else self.due_by(await self.look(), operation)
+
+    def due_by(self, watch: Watch, operation: Operation) -> float:
+        """Return `due` by a watch that the caller has."""
+        return operation.deadline_at if _hard(operation) else watch.due(operation.deadline_at, self._limits)
+
+
+def _hard(operation: Operation) -> bool:
+    """Return whether the caller named the limit: then no absence moves it."""
+    return operation.deadline_source == HARD
 
 
 class SilentNodes:

@@ -16,6 +16,10 @@ from muster.ports.store import Cursor, Page
 
 _WHOLE_MOST = (1 << 63) - 1
 """A store's integer ends there."""
+REMEMBERED = 256
+"""Cursors that were made last. Most come back at once: a follower of the feed asks for what came after."""
+_made: dict[str, list[Any]] = {}
+_encoder = json.JSONEncoder(separators=(",", ":"))
 _RULE = "must be a cursor that this list gave; leave it out to start from the beginning"
 
 
@@ -35,12 +39,16 @@ Age = tuple[float, str]
 
 
 def encode(kind: str, *place: float | str) -> Cursor:
-    body = json.dumps([kind, *place], separators=(",", ":")).encode()
-    return Cursor(_text(zlib.crc32(body).to_bytes(4, "big") + body))
+    body = _encoder.encode([kind, *place]).encode()
+    cursor = _text(zlib.crc32(body).to_bytes(4, "big") + body)
+    if len(_made) >= REMEMBERED:
+        _made.clear()
+    _made[cursor] = [kind, *place]
+    return Cursor(cursor)
 
 
 def decode(kind: str, cursor: Cursor, *types: type) -> tuple[Any, ...]:
-    place = _opened(cursor)
+    place = _made.get(cursor) or _opened(cursor)
     if place is None or len(place) != len(types) + 1 or place[0] != kind:
         raise InvalidRequest("cursor", cursor, _RULE)
     if not all(_fits(value, cls) for value, cls in zip(place[1:], types, strict=True)):
