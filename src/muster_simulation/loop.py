@@ -209,7 +209,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: *_Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        if self._closed:
+            raise RuntimeError("Event loop is closed")
+        # As `call_at`, which most timers would pay a second call for.
+        self._order += 1
+        when = self._now + delay
+        timer = _Timer(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, self._order, timer))
+        return timer
 
     def run_in_executor(
         self, executor: concurrent.futures.Executor | None, func: Callable[[*_Ts], _T], *args: *_Ts
@@ -427,4 +434,18 @@ class VirtualClock:
         return self._epoch + self._loop._now
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+        if seconds <= 0:
+            await turn()
+            return
+        loop = self._loop or asyncio.get_running_loop()
+        over = loop.create_future()
+        timer = loop.call_later(seconds, _resolve, over)
+        try:
+            await over
+        finally:
+            timer.cancel()
+
+
+def _resolve(over: asyncio.Future[None]) -> None:
+    if not over.done():
+        over.set_result(None)

@@ -145,6 +145,7 @@ class Nodes:
     def gone(self, entry: Entry) -> None:
         agent = self.agents.pop(entry.machine_id, None)
         if agent is not None:
+            self.waves.stir(agent)
             agent.life.kill()
 
     def acted(self, verb: str, subject: str, outcome: str) -> None:
@@ -240,6 +241,7 @@ class Nodes:
             self._counts.add("node: frozen")
             loop = asyncio.get_running_loop()
             seconds = self._random.uniform(*self.faults.freeze)
+            self.waves.stir(agent)
             agent.life.pause(loop.time() + seconds)
             agent.disturbed_until = max(agent.disturbed_until, self._clock.now() + seconds)
             self._cloud.later(self._random.expovariate(self.faults.freezes / HOUR), self._freeze, agent)
@@ -247,6 +249,7 @@ class Nodes:
     def _partition(self, agent: Agent) -> None:
         if agent.life.alive and self.faults.partitions:
             self._counts.add("node: cut off")
+            self.waves.stir(agent)
             agent.partitioned_until = self._clock.now() + self._random.uniform(*self.faults.partition)
             agent.disturbed_until = max(agent.disturbed_until, agent.partitioned_until)
             self._cloud.later(self._random.expovariate(self.faults.partitions / HOUR), self._partition, agent)

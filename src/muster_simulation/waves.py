@@ -7,6 +7,7 @@ all of them at once. The wave also serves the dead man's switch.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from random import Random
 
 from muster.domain.ids import NodeId
@@ -25,6 +26,8 @@ Beats are flushed every second, by a store that may be slow or refuse a few time
 ASKED = 0.02
 """The share of beats that go the whole way through the enrolment: of each wave this share, and one at most
 on average."""
+LOOKED = 60.0
+"""Seconds between two looks at those in step, at most."""
 
 
 class _Sent:
@@ -65,12 +68,20 @@ class Waves:
         self._ask = ask
         self._dead = dead
         self._in_step: dict[NodeId, Agent] = {}
+        """Those that do nothing but beat. Who does something to one of them says so (`stir`)."""
+        self._look_at = 0.0
+        """When those in step are looked at: the first of them may have heard nothing for too long."""
         self._sent: deque[_Sent] = deque()
 
     async def roll(self) -> None:
         while True:
             await asyncio.sleep(BEAT)
             self._wave()
+
+    def stir(self, agent: Agent) -> None:
+        """Let an agent beat by itself until nothing happens to it any more: it is frozen, cut off or gone."""
+        if agent.node_id is not None:
+            self._in_step.pop(agent.node_id, None)
 
     def _wave(self) -> None:
         now = self._clock.now()
@@ -88,23 +99,13 @@ class Waves:
         self._sent += sent
 
     def _step(self, wave: _Sent, asked: float) -> dict[NodeId, Agent]:
-        """Let those in step beat together, without those to which something happened. Return them."""
-        now, in_step = wave.at, self._in_step
-        left = [
-            node_id
-            for node_id, agent in in_step.items()
-            if agent.life.shut
-            or now < agent.partitioned_until
-            or now - agent.heard_at > agent.dead_man
-            or agent.node_id is not node_id
-        ]
-        if left:
-            in_step = self._in_step = dict(in_step)
-            for node_id in left:
-                del in_step[node_id]
+        """Let those in step beat together. Return them."""
+        now = wave.at
+        if now >= self._look_at:
+            self._look(now)
+        in_step = beating = self._in_step
         if wave.shut or not in_step:
             return in_step
-        beating = in_step
         if self._random.random() < asked * len(in_step):
             beating = dict(in_step)
             self._ask(beating.pop(self._random.choice(tuple(in_step))))
@@ -113,6 +114,16 @@ class Waves:
             agent.truth.reached_at = now
         wave.truths = [agent.truth for agent in beating.values()]
         return in_step
+
+    def _look(self, now: float) -> None:
+        """Drop those that heard nothing for too long. Any word gives an agent longer than LOOKED."""
+        self._in_step = {
+            node_id: agent
+            for node_id, agent in self._in_step.items()
+            if now - agent.heard_at <= agent.dead_man and agent.node_id == node_id
+        }
+        ends = [agent.heard_at + agent.dead_man for agent in self._in_step.values()]
+        self._look_at = min(now + LOOKED, min(ends, default=inf))
 
     def _each(self, agents: Sequence[Agent], sent: Sequence[_Sent], asked: float) -> None:
         lost = self._network.faults.lost_beat
@@ -140,6 +151,7 @@ class Waves:
             self._beat(agent, node_id, wave)
             if len(sent) == 1 and not lost and agent.truth.booted and agent.says is None:
                 self._in_step[node_id] = agent
+                self._look_at = min(self._look_at, agent.heard_at + agent.dead_man)
 
     def _beat(self, agent: Agent, node_id: NodeId, wave: _Sent) -> None:
         """Do what `Enrolment.beat` does for nodes that aren't terminated, without its look at the record."""

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from muster.domain.matching import Demand, suits
 from muster.domain.node import Node
-from muster.domain.pool_plan import RENEWED_BEFORE, PoolPlan, evictable, plan, settled_until
-from muster.domain.template import Reuse, UsageClass
+from muster.domain.pool_plan import RENEWED_BEFORE, PoolPlan, Warm, evictable, plan, settled_until
+from muster.domain.template import Reuse, Template, UsageClass
 from tests.domain.builders import NOW, REVISION, SMALLEST, idle, modest, template
 
 OLD = REVISION - 1
@@ -27,7 +27,11 @@ def planned(
     **spec: Any,
 ) -> PoolPlan:
     current = template(**{"min_idle": min_idle, "idle_timeout": IDLE_TIMEOUT, **spec})
-    return plan(current, nodes, room=room, leaving=leaving, refilling=refilling, now=NOW)
+    return plan(current, Warm.of(current, nodes), room=room, leaving=leaving, refilling=refilling, now=NOW)
+
+
+def settled(current: Template, nodes: Sequence[Node]) -> float:
+    return settled_until(current, Warm.of(current, nodes))
 
 
 def new(n: int, **fields: Any) -> Node:
@@ -135,11 +139,11 @@ def test_a_settled_pool_needs_something_again_when_its_first_node_is_renewed() -
     later, sooner, surplus = (
         new(n, deadline_at=NOW + left) for n, left in ((1, 900.0), (2, 500.0), (3, 10.0))
     )
-    assert settled_until(spec, [later, sooner, surplus]) == NOW + 500.0 - RENEWED_BEFORE
-    assert settled_until(spec, [new(1, deadline_at=None), later]) == NOW + 900.0 - RENEWED_BEFORE
-    assert settled_until(template(min_idle=0), [later]) == inf
-    assert settled_until(spec, [later]) == 0.0, "one is missing"
-    assert settled_until(spec, [later, sooner, old(4)]) == 0.0, "an old one is to go"
+    assert settled(spec, [later, sooner, surplus]) == NOW + 500.0 - RENEWED_BEFORE
+    assert settled(spec, [new(1, deadline_at=None), later]) == NOW + 900.0 - RENEWED_BEFORE
+    assert settled(template(min_idle=0), [later]) == inf
+    assert settled(spec, [later]) == 0.0, "one is missing"
+    assert settled(spec, [later, sooner, old(4)]) == 0.0, "an old one is to go"
 
 
 kinds = st.builds(
@@ -183,8 +187,9 @@ def test_before_it_is_settled_until_a_pool_needs_nothing_and_from_then_on_it_may
 ) -> None:
     spec = template(min_idle=min_idle, idle_timeout=IDLE_TIMEOUT)
     now = NOW + later
-    made = plan(spec, pool, room=10, leaving=0, refilling=False, now=now)
-    assert (made == NOTHING) == (now < settled_until(spec, pool))
+    warm = Warm.of(spec, pool)
+    made = plan(spec, warm, room=10, leaving=0, refilling=False, now=now)
+    assert (made == NOTHING) == (now < settled_until(spec, warm))
 
 
 # --- eviction -------------------------------------------------------------------------------------

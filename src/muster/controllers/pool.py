@@ -14,6 +14,7 @@ from muster.domain.errors import Conflict
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.operation import Operation, Status
+from muster.domain.pool_plan import Warm
 from muster.domain.reasons import Reason
 from muster.domain.requests import RefillRequest
 from muster.domain.settings import Settings
@@ -36,6 +37,7 @@ class _Settled:
 
     template: Template
     idle: Sequence[Node]
+    warm: Warm
     until: float
 
 
@@ -59,17 +61,18 @@ class PoolKeeper:
         """Keep one template's pool, and return its idle nodes as they were."""
         now = self._ports.clock.now()
         idle = await self._idle(template, now)
-        if now < self._settled_until(template, idle):
+        settled = self._settle(template, idle)
+        if now < settled.until:
             return idle
         pool: Pool | None = None
         # Mostly the pool is full. What only a refill depends on isn't asked for then.
-        plan = pool_plan.plan_full(template, idle, now=now)
+        plan = pool_plan.plan_full(template, settled.warm, now=now)
         if plan is None:
             pool = await self._store.pool(template.name)
             refill = None if pool.refill is None else await if_found(self._store.operation(pool.refill))
             plan = pool_plan.plan(
                 template,
-                idle,
+                settled.warm,
                 room=await self._capacity.left(template),
                 leaving=await self._store.count_nodes(state=NodeState.TERMINATING, template=template.name),
                 refilling=refill is not None and not refill.ended,
@@ -104,12 +107,14 @@ class PoolKeeper:
             counted = counted + staying if counted else staying
         return counted
 
-    def _settled_until(self, template: Template, idle: Sequence[Node]) -> float:
+    def _settle(self, template: Template, idle: Sequence[Node]) -> _Settled:
         settled = self._settled.get(template.name)
         if settled is None or settled.template != template or settled.idle != idle:
-            until = pool_plan.settled_until(template, idle)
-            settled = self._settled[template.name] = _Settled(template=template, idle=idle, until=until)
-        return settled.until
+            warm = Warm.of(template, idle)
+            until = pool_plan.settled_until(template, warm)
+            settled = _Settled(template=template, idle=idle, warm=warm, until=until)
+            self._settled[template.name] = settled
+        return settled
 
     def _resting(self, refill: Operation | None, now: float) -> bool:
         if refill is None or refill.status is not Status.FAILED:

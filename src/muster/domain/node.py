@@ -312,20 +312,26 @@ def confirm_gone(node: Node, *, now: float, detail: str = "") -> NodeChange:
     )
 
 
-def extend(node: Node, *, now: float, deadline_at: float, source: str, detail: str = "") -> NodeChange:
+def extend(
+    node: Node, *, now: float, deadline_at: float, source: str, detail: str = "", told_as: str = ""
+) -> NodeChange:
     if node.deadline_at is None or deadline_at <= node.deadline_at:
         raise IllegalTransition(f"cannot extend node {node.id}: {deadline_at} is not later")
     after = replace(node, version=node.version + 1, deadline_at=deadline_at, deadline_source=source)
     told = f"{detail}, " if detail else ""
     return NodeChange(
-        name=Verb.EXTEND, before=node, after=after, at=now, detail=f"{told}until {time_of_day(deadline_at)}"
+        name=Verb.EXTEND,
+        before=node,
+        after=after,
+        at=now,
+        detail=f"{told}until {time_of_day(deadline_at)}",
+        told_as=told_as,
     )
 
 
 def renew(node: Node, *, now: float, deadline_at: float) -> NodeChange:
     """Move the deadline of a node that is kept warm. Has a name of its own in the feed: it is routine."""
-    change = extend(node, now=now, deadline_at=deadline_at, source="min_idle")
-    return replace(change, told_as=RENEWED)
+    return extend(node, now=now, deadline_at=deadline_at, source="min_idle", told_as=RENEWED)
 
 
 RENEWED = "renewed"

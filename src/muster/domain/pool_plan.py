@@ -26,19 +26,35 @@ class PoolPlan:
     """Idle nodes of an old revision whose time has come."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warm:
+    """A template's idle nodes that aren't draining, sorted once for several questions."""
+
+    current: Sequence[Node]
+    """Those that count for the minimum."""
+    old: tuple[Node, ...]
+    """Those of old revisions."""
+
+    @classmethod
+    def of(cls, template: Template, idle: Sequence[Node]) -> "Warm":
+        spec, revision = template.spec, template.revision
+        current = [node for node in idle if node.revision >= revision and _free_for_all(node, spec)]
+        return cls(current=current, old=tuple([node for node in idle if node.revision < revision]))
+
+
 def plan(
-    template: Template, idle: Sequence[Node], *, room: int, leaving: int, refilling: bool, now: float
+    template: Template, warm: Warm, *, room: int, leaving: int, refilling: bool, now: float
 ) -> PoolPlan:
-    """Plan a pool. `idle`: the template's idle nodes that aren't draining. `room`: what the caps leave.
-    `leaving`: its terminating nodes, whose room comes back.
+    """Plan a pool. `room`: what the caps leave. `leaving`: the template's terminating nodes, whose room comes
+    back.
 
     Old nodes are retired once their replacement is idle, or one at a time before it when there is no room. So
     a change of the template never empties the pool.
     """
-    spec = template.spec
-    current, old = _by_revision(template, idle)
-    if len(current) >= spec.min_idle:
-        return _full(spec, current, old, now)
+    settled = plan_full(template, warm, now=now)
+    if settled is not None:
+        return settled
+    spec, current, old = template.spec, warm.current, warm.old
     affordable = 0 if refilling else min(spec.min_idle - len(current), max(room, 0))
     stuck = room <= 0 and not refilling and not leaving
     surplus = max(0, len(old) + len(current) - spec.min_idle)
@@ -47,30 +63,19 @@ def plan(
     )
 
 
-def plan_full(template: Template, idle: Sequence[Node], *, now: float) -> PoolPlan | None:
+def plan_full(template: Template, warm: Warm, *, now: float) -> PoolPlan | None:
     """Plan a pool that has its minimum. None: it lacks some, so its plan depends on room and refills."""
-    current, old = _by_revision(template, idle)
-    return None if len(current) < template.spec.min_idle else _full(template.spec, current, old, now)
+    if len(warm.current) < template.spec.min_idle:
+        return None
+    return PoolPlan(refill=0, renew=_renew(warm.current, template.spec, now), retire=warm.old)
 
 
-def _full(spec: TemplateSpec, current: Sequence[Node], old: tuple[Node, ...], now: float) -> PoolPlan:
-    return PoolPlan(refill=0, renew=_renew(current, spec, now), retire=old)
-
-
-def settled_until(template: Template, idle: Sequence[Node]) -> float:
+def settled_until(template: Template, warm: Warm) -> float:
     """Return the time before which the plan of these nodes is empty; 0.0 if it may not be empty now."""
-    current, old = _by_revision(template, idle)
     spec = template.spec
-    if old or len(current) < spec.min_idle:
+    if warm.old or len(warm.current) < spec.min_idle:
         return 0.0
-    return min((_renewed_from(node, spec) for node in current[: spec.min_idle]), default=inf)
-
-
-def _by_revision(template: Template, idle: Sequence[Node]) -> tuple[list[Node], tuple[Node, ...]]:
-    """Return the nodes that count for the minimum, and those of old revisions."""
-    spec, revision = template.spec, template.revision
-    current = [node for node in idle if node.revision >= revision and _free_for_all(node, spec)]
-    return current, tuple([node for node in idle if node.revision < revision])
+    return min((_renewed_from(node, spec) for node in warm.current[: spec.min_idle]), default=inf)
 
 
 def _renew(current: Sequence[Node], spec: TemplateSpec, now: float) -> tuple[Node, ...]:

@@ -78,6 +78,9 @@ _UNTOLD = ("seize", "expire_leases", "prune")
 """Verbs that change, or forget, records without an event."""
 
 
+_NO_ENTRY: tuple[None, float] = (None, 0.0)
+
+
 class Kept(Generic[K, V]):
     """Answers by key, for so many seconds, the oldest dropped first."""
 
@@ -85,12 +88,15 @@ class Kept(Generic[K, V]):
         self._clock = clock
         self._most = most
         self._seconds = seconds
+        self._lasts = seconds == inf
         self._entries: dict[K, tuple[V, float]] = {}
         self._reads: dict[K, object] = {}
         """Reads under way. One that isn't here any more when it ends may have missed a change."""
 
     def get(self, key: K) -> V | None:
-        value, since = self._entries.get(key, (None, 0.0))
+        value, since = self._entries.get(key, _NO_ENTRY)
+        if self._lasts:
+            return value
         # A clock that was set back must not make an answer last.
         fresh = value is not None and 0.0 <= self._clock.now() - since < self._seconds
         return value if fresh else None

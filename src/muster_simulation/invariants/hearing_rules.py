@@ -22,14 +22,22 @@ class TokenRules:
     def __init__(self, context: Context) -> None:
         self._at = context
         self._tokens: dict[NodeId, tuple[str, float]] = {}
+        self._living: dict[NodeId, str] = {}
+        """The present token of each node that showed it: what shows it again is not hashed again."""
 
     def admitted(self, node_id: NodeId, token_hash: str) -> None:
         """A node got a token: the one it had before is dead."""
         self._tokens[node_id] = (token_hash, self._at.now())
+        self._living.pop(node_id, None)
 
     def recognised(self, token: str, node_id: NodeId) -> None:
+        if self._living.get(node_id) == token:
+            return
         present, since = self._tokens[node_id]
-        if hashed(token) == present or self._at.presence.calm_since > since:
+        if hashed(token) == present:
+            self._living[node_id] = token
+            return
+        if self._at.presence.calm_since > since:
             return
         dead_for = self._at.now() - since
         if dead_for > WAY:
