@@ -1,7 +1,7 @@
 """Heartbeats of all simulated agents: in waves, five seconds apart, so that a beat is no task and no timer.
 
-Most of what a simulation does is beating. So agents to which nothing happens beat in step: their replica takes
-all of them at once. The wave also serves the dead man's switch.
+Most of what a simulation does is beating. So agents to which nothing happens beat in step: their replica
+takes all of them at once. The wave also serves the dead man's switch.
 """
 
 import asyncio

@@ -87,6 +87,33 @@ async def test_beats_that_could_not_be_written_are_kept(harness: Harness) -> Non
 
 
 @with_harness
+async def test_of_beats_that_could_not_be_written_only_the_last_of_each_node_is_kept(
+    harness: Harness,
+) -> None:
+    await harness.template()
+    harness.agents.script(SILENT, SILENT)
+    first, second = await harness.warm(2)
+    await harness.pass_time(100.0)
+    interceptor = CallInterceptor()
+    interceptor.deny["record_beats"] = StoreUnavailable("the store is away")
+    store = watched_store(harness.store, interceptor)
+    heartbeats = Heartbeats(store, harness.clock, harness.wakeups, flush_every=1.0)
+    beaten: dict[NodeId, float] = {}
+    for nodes_there in ((first, second), (first,), (first,)):
+        for node in nodes_there:
+            heartbeats.beat(node.id)
+            beaten[node.id] = harness.now
+        with pytest.raises(StoreUnavailable):
+            await heartbeats.flush()
+        await harness.pass_time(10.0)
+
+    assert heartbeats.kept == 2, "or a long outage would fill the memory"
+    interceptor.deny.clear()
+    await heartbeats.flush()
+    assert await harness.store.last_seen([first.id, second.id]) == beaten
+
+
+@with_harness
 async def test_an_unforeseen_error_ends_neither_the_flushing_nor_the_beats(harness: Harness) -> None:
     await harness.template()
     harness.agents.script(SILENT)

@@ -71,3 +71,13 @@ def test_a_dead_token_counts_for_no_longer_than_a_look_may_take(
     assert history.broken is None
     history.judge.recognised("first", NODE)
     assert history.broken == broken
+
+
+def test_a_token_that_was_good_before_is_no_better_once_it_is_dead(history: CraftedHistory) -> None:
+    tokens = history.judge.tokens
+    tokens.admitted(NODE, hashed("first"))
+    history.judge.recognised("first", NODE)
+    tokens.admitted(NODE, hashed("second"))
+    history.now += WAY + LITTLE
+    history.judge.recognised("first", NODE)
+    assert history.broken == "dead_tokens_name_no_node"

@@ -393,8 +393,9 @@ async def test_a_time_that_a_wrong_clock_wrote_is_not_kept_either(world: World) 
     (node,) = await records.idle(1)
     operation = await records.leased()
     await records.claim(operation, 1)
-    for at in (99_000.0, 2_000.0):
-        await replica.store.record_beats([Beat(node_id=node.id, seen_at=at)])
+    for at, alone in ((99_000.0, False), (2_000.0, False), (98_000.0, True), (3_000.0, True)):
+        beats, alive = ([], {at: {node.id: None}}) if alone else ([Beat(node_id=node.id, seen_at=at)], {})
+        await replica.store.record_beats(beats, alive)
         assert (await replica.store.view(operation.id)).seen == {node.id: at}
         assert await replica.store.last_seen([node.id]) == {node.id: at}
 

@@ -42,9 +42,7 @@ class Warm:
         return cls(current=current, old=tuple([node for node in idle if node.revision < revision]))
 
 
-def plan(
-    template: Template, warm: Warm, *, room: int, leaving: int, refilling: bool, now: float
-) -> PoolPlan:
+def plan(template: Template, warm: Warm, *, room: int, leaving: int, refilling: bool, now: float) -> PoolPlan:
     """Plan a pool. `room`: what the caps leave. `leaving`: the template's terminating nodes, whose room comes
     back.
 

@@ -333,6 +333,20 @@ class NodeContract:
         assert await store.node(node.id) == node
         await store.record_beats([])
 
+    async def test_nodes_that_only_live_are_seen_without_a_beat_each(self, store: Store) -> None:
+        records = Records(store)
+        first, second = await records.created(await records.leased(), 2)
+        unknown = NodeId("node-x")
+        await store.record_beats([], {10.0: {first.id: None, second.id: None, unknown: None}})
+        # Of several times in one call the latest counts, whatever their order.
+        await store.record_beats([], {30.0: {first.id: None}, 20.0: {first.id: None, second.id: None}})
+        assert await store.last_seen([first.id, second.id, unknown]) == {first.id: 30.0, second.id: 20.0}
+        telling = Beat(node_id=first.id, seen_at=41.0, activity=7)
+        await store.record_beats([telling], {40.0: {second.id: None}})
+        assert await store.last_seen([first.id, second.id]) == {first.id: 41.0, second.id: 40.0}
+        assert (await store.vitals([first.id]))[first.id].activity == 7
+        assert await store.node(first.id) == first
+
     async def test_a_garbled_cursor_is_refused(self, store: Store) -> None:
         records = Records(store)
         await records.created(await records.leased(), 2)
