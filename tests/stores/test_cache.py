@@ -400,6 +400,17 @@ async def test_a_time_that_a_wrong_clock_wrote_is_not_kept_either(world: World) 
         assert await replica.store.last_seen([node.id]) == {node.id: at}
 
 
+async def test_a_beat_that_comes_late_moves_no_time_back(world: World) -> None:
+    replica = world.replica(alone=True)
+    records = Records(replica.store)
+    (node,) = await records.idle(1)
+    operation = await records.leased()
+    await records.claim(operation, 1)
+    for at in (3_000.0, 2_990.0):
+        await replica.store.record_beats([], {at: {node.id: None}})
+        assert (await replica.store.view(operation.id)).seen == {node.id: 3_000.0}
+
+
 async def test_a_node_that_beat_before_this_replica_started_is_seen_in_the_view_that_claims_it(
     world: World,
 ) -> None:
