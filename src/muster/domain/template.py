@@ -65,7 +65,7 @@ class Runtime(StrEnum):
     SERVICE = "service"
 
 
-_BUILT_IN = frozenset(Runtime)
+_BUILT_IN = tuple(Runtime)
 RETIRED = "was retired: choose another, or bring {} back with `muster apply`"
 BOOT_LEAST = 1.0
 STALL_LEAST = 15.0

@@ -84,11 +84,6 @@ class Heartbeats:
         else:
             together.update(dict.fromkeys(node_ids))
 
-    @property
-    def kept(self) -> int:
-        """Return how many beats wait for the next flush."""
-        return len(self._pending) + sum(len(node_ids) for node_ids in self._alive.values())
-
     async def run(self) -> None:
         """Tell the time by pulses, and write after each what came before it."""
         last = self._clock.now()
