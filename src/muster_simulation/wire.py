@@ -53,26 +53,22 @@ class Wire:
         """Let the agent hear each line. Raises what ended the stream, or Unreachable after so much
         silence."""
         loop = asyncio.get_running_loop()
+        self._since = loop.time()
         while True:
             while self._lines:
                 self._take(self._lines.popleft(), loop.time())
             if self._end is not None:
                 raise self._end
+            if loop.time() >= self._since + within:
+                raise Silent("a silent stream")
+            # Not set anew for each line: when it fires, the silence may have begun later.
+            timer = loop.call_at(self._since + within, self._wake)
             self._waiting = loop.create_future()
-            self._since = loop.time()
-            # Set once and not for each line: when it fires, it looks how long it was silent.
-            timer = loop.call_later(within, self._wake)
             try:
                 await self._waiting
-                while not self._lines and self._end is None and loop.time() < self._since + within:
-                    timer = loop.call_at(self._since + within, self._wake)
-                    self._waiting = loop.create_future()
-                    await self._waiting
             finally:
                 timer.cancel()
                 self._waiting = None
-            if not self._lines and self._end is None:
-                raise Silent("a silent stream")
 
     def _take(self, line: Desired, now: float) -> None:
         self._since = now

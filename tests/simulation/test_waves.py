@@ -83,7 +83,7 @@ class Site:
             ask=lambda agent: self.asked.append(agent.node_id),  # type: ignore[arg-type]
             dead=self._dead,
         )
-        running_loop().create_task(self.waves.roll())
+        self.rolling = running_loop().create_task(self.waves.roll())
 
     def _dead(self, agent: Any) -> None:
         self.dead.append((self.clock.now(), agent.node_id))

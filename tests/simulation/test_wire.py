@@ -33,7 +33,7 @@ class Listener:
         self.lost = 0
         self.end: tuple[float, type[Exception]] | None = None
         self.wire = Wire(reachable=lambda: self.reachable, lost=self._lose, hear=self._hear, life=self.life)
-        self.life.spawn(self._listen())
+        self.task = self.life.spawn(self._listen())
 
     async def _listen(self) -> None:
         try:
