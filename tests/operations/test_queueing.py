@@ -10,7 +10,7 @@ from muster.domain.reasons import ADVICE, Reason
 from muster.domain.template import Reuse
 from muster.operations import provision
 from muster.ports.store import OperationView
-from muster.ports.wakeups import ROOM
+from muster.ports.wakeups import LINE, ROOM
 from muster.stores.sql import SqlStore
 from tests.harness import Behaviour, Harness, Replica, with_harness
 
@@ -116,12 +116,12 @@ async def test_a_long_queue_does_not_write_at_each_step_that_it_takes(harness: H
 
 
 @with_harness
-async def test_room_wakes_the_front_of_the_queue_and_not_all_of_it(
+async def test_room_wakes_the_first_and_a_move_of_the_queue_those_near_it(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(provision, "NEAR", 1)
+    monkeypatch.setattr(provision, "NEAR", 2)
     replica, _ = await a_full_house(harness)
-    head, behind = [await queued(harness, replica, 1, f"run-{n}") for n in range(2)]
+    head, near, far = [await queued(harness, replica, 1, f"run-{n}") for n in range(3)]
     looks: Counter[str] = Counter()
     view = SqlStore.view
 
@@ -133,9 +133,25 @@ async def test_room_wakes_the_front_of_the_queue_and_not_all_of_it(
     for _ in range(20):
         harness.wakeups.notify(ROOM)
         await harness.pass_time(0.01)
-
     assert looks[head.id] >= 20
-    assert looks[behind.id] <= 2
+    assert looks[near.id] <= 2
+
+    looks.clear()
+    for _ in range(20):
+        harness.wakeups.notify(LINE)
+        await harness.pass_time(0.01)
+    assert looks[near.id] >= 20
+    assert max(looks[head.id], looks[far.id]) <= 2
+
+
+@with_harness
+async def test_a_queue_is_served_at_once_when_much_room_comes_together(harness: Harness) -> None:
+    replica, served = await a_full_house(harness, max_nodes=4)
+    line = [await queued(harness, replica, 1, f"run-{n}") for n in range(4)]
+    freed_at = harness.now
+    await harness.succeeded(await replica.release(served.id))
+    committed = [(await harness.succeeded(each)).committed_at or 0.0 for each in line]
+    assert max(committed) < freed_at + 1.0, "sooner than each looks by itself"
 
 
 @with_harness

@@ -18,6 +18,7 @@ from muster.ports.wakeups import (
     ACCESS,
     EVENTS,
     HEALTH,
+    LINE,
     OPERATIONS,
     ROOM,
     Listener,
@@ -147,9 +148,21 @@ async def test_an_operation_that_leaves_the_queue_or_ends_makes_room(store: SqlS
     heard.since()
     left = await store.write_operation(operations.progressed(queued, _STEP, now=3.0))
     own = [EVENTS, ROOM, *_all_of(operation), progress_topic(operation.id)]
-    assert heard.since() == sorted(own)
-    await store.write_operation(operations.ended(left, Status.FAILED, now=4.0, progress=None))
-    assert heard.since() == sorted(own)
+    assert heard.since() == sorted([*own, LINE])
+    again = await store.write_operation(operations.queued(left, _STEP, now=4.0))
+    assert LINE not in heard.since()
+    await store.write_operation(operations.ended(again, Status.FAILED, now=5.0, progress=None))
+    assert heard.since() == sorted([*own, LINE])
+
+
+async def test_the_end_of_an_operation_that_did_not_wait_moves_no_queue(
+    store: SqlStore, heard: Heard
+) -> None:
+    records = Records(store)
+    operation = await records.leased()
+    heard.since()
+    await store.write_operation(operations.ended(operation, Status.FAILED, now=4.0, progress=None))
+    assert heard.since() == sorted([EVENTS, ROOM, *_all_of(operation), progress_topic(operation.id)])
 
 
 async def test_handing_over_wakes_no_node(store: SqlStore, heard: Heard) -> None:

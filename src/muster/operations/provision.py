@@ -55,10 +55,10 @@ from muster.operations.launcher import AdoptionPlan, Launcher, planned
 from muster.operations.watch import WatchTracker
 from muster.ports.bundle import Ports
 from muster.ports.store import OperationView
-from muster.ports.wakeups import ROOM
+from muster.ports.wakeups import LINE, ROOM
 
 NEAR = 30
-"""New room wakes so many at the front of a queue. The others look whether they have come near."""
+"""So many at the front of a queue are woken when it moves up. The others look whether they have come near."""
 REFUSAL_FRESH = 5.0
 """Seconds after a refusal in which idle nodes make way for it."""
 MAKE_WAY_WITHIN = 60.0
@@ -429,6 +429,9 @@ def _ended(end: Finish, at: Situation) -> OperationChange:
 def _woken_by(at: Situation) -> str | None:
     """Return the topic that wakes it beside its own.
 
-    Room wakes only the front of the queue: to wake all of it each time costs the square of its length.
+    Room concerns only the first in the queue. Those near it are told when the queue moves up, and no others:
+    to wake all each time costs the square of the queue's length.
     """
-    return ROOM if at.ahead < NEAR else None
+    if not at.ahead:
+        return ROOM
+    return LINE if at.ahead < NEAR else None

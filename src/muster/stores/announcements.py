@@ -18,6 +18,7 @@ from muster.ports.wakeups import (
     EVENTS,
     HEALTH,
     JOBS,
+    LINE,
     OPERATIONS,
     ROOM,
     Wakeups,
@@ -74,7 +75,7 @@ def topics(written: Written) -> tuple[str, ...]:
             found.append(command_topic(draft.entity_id))
         case Entity.TEMPLATE | Entity.INSTALLATION:
             # A new revision or a higher cap may let something go on that waits for room.
-            found += (ROOM, ACCESS)
+            found += (ROOM, LINE, ACCESS)
     found.append(EVENTS)
     return tuple(dict.fromkeys(found))
 
@@ -87,11 +88,12 @@ def _concerning(operation_id: str, by: OperationId | None) -> tuple[str, ...]:
 
 def _of_operation(draft: Draft, record: object) -> tuple[str, ...]:
     changes = draft.changes
+    if "queued_since" in changes and changes["queued_since"] is None and draft.name != "submitted":
+        return (ROOM, LINE)
     if changes.get("status") in _ENDED:
         return (ROOM,)
     if draft.name == OperationEvent.SUBMITTED:
         # Most are leased to the replica that took them: then no other one has anything to do.
         return () if isinstance(record, Operation) and record.lease_owner is not None else (OPERATIONS,)
-    left_queue = "queued_since" in changes and changes["queued_since"] is None
     tries_again = changes.get("status") == Status.RUNNING.value
-    return (ROOM,) if left_queue or tries_again else ()
+    return (ROOM,) if tries_again else ()
