@@ -467,6 +467,11 @@ _CHANGED: Mapping[Entity, Sequence[str]] = {
 
 
 def _with_node(view: OperationView, node: Node) -> OperationView:
-    others = [each for each in view.nodes if each.id != node.id]
-    bound = [*others, node] if node.operation_id == view.operation.id else others
-    return replace(view, nodes=tuple(sorted(bound, key=lambda each: (each.created_at, each.id))))
+    nodes = view.nodes
+    place = bisect_left(nodes, _AGE(node), key=_AGE)
+    there = place < len(nodes) and nodes[place].id == node.id
+    bound = (node,) if node.operation_id == view.operation.id else ()
+    return replace(view, nodes=(*nodes[:place], *bound, *nodes[place + there :]))
+
+
+_AGE = attrgetter("created_at", "id")
