@@ -366,6 +366,23 @@ async def test_a_node_that_is_lost_before_the_commit_moves_its_operation_in_memo
     assert await replica.store.view(operation.id) == await world.store.view(operation.id)
 
 
+async def test_a_node_that_left_its_operation_is_gone_from_the_kept_view(world: World) -> None:
+    replica = world.replica(alone=True)
+    records = Records(replica.store)
+    await records.idle(3)
+    operation = await records.leased()
+    first, second, third = await records.claim(operation, 3)
+    given = [
+        await replica.store.apply(nodes.release(each, now=3.0, deadline_at=500.0)) for each in (first, second)
+    ]
+    await replica.store.view(operation.id)
+    for each in given:
+        await replica.store.apply(nodes.clean(each, now=4.0, deadline_at=500.0))
+    view = await replica.store.view(operation.id)
+    assert [each.id for each in view.nodes] == [third.id]
+    assert view.nodes == (await world.store.view(operation.id)).nodes
+
+
 async def test_the_order_of_the_queue_is_read_anew_when_the_queue_moves(world: World) -> None:
     replica = world.replica(alone=True)
     records = Records(replica.store)
