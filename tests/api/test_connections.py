@@ -108,7 +108,9 @@ async def test_nothing_is_left_of_a_connection_for_the_garbage_collector(site: S
 
 
 def _connections() -> int:
-    return sum(isinstance(each, connections.BoundedConnection | RequestResponseCycle) for each in gc.get_objects())
+    return sum(
+        isinstance(each, connections.BoundedConnection | RequestResponseCycle) for each in gc.get_objects()
+    )
 
 
 # --- too much -----------------------------------------------------------------------------------------

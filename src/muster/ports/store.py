@@ -340,8 +340,8 @@ class Store(Protocol):
     async def record_beats(self, beats: Sequence[Beat], alive: Alive = NOBODY) -> None:
         """Store when nodes were last seen. Never touches a node's version.
 
-        `alive`: nodes whose beats say nothing else, by the time of the beat. Most beats are such, so they come
-        without a Beat each.
+        `alive`: nodes whose beats say nothing else, by the time of the beat. Most beats are such, so they
+        come without a Beat each.
 
         Moves a time back only if it lies more than CLOCK_ERROR after the beat. Otherwise no silence would be
         noticed until the clock shows that time again.

@@ -9,10 +9,12 @@ No answer from memory decides: the store guards every write. A write that a guar
 LeaseLost), or whose end is unknown (StoreUnavailable), drops all records, so that the next read is new.
 """
 
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
+from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from muster.domain.access import ApiToken
