@@ -15,7 +15,7 @@ from muster.domain.health import Health
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.reasons import Reason
-from muster.enrolment.heartbeats import Heartbeats
+from muster.enrolment.heartbeats import KEPT_MOST, Heartbeats
 from muster.enrolment.reports import Report
 from muster.ports.store import Alive, Beat, Store
 from muster.ports.wakeups import HEALTH
@@ -24,6 +24,33 @@ from tests.harness import NEVER_ATTACHES, NEVER_BOOTS, Behaviour, Harness, with_
 from tests.harness.interceptor import CallInterceptor, watched_store
 
 SILENT = Behaviour(beats=False)
+
+
+@pytest.mark.parametrize("wave", [False, True], ids=["one beat", "a wave of beats"])
+@pytest.mark.parametrize("outage", [1.0, KEPT_MOST + 1.0], ids=["a moment", "an outage"])
+@with_harness
+async def test_what_a_node_said_outlives_the_plain_beats_after_it(
+    harness: Harness, wave: bool, outage: float
+) -> None:
+    await harness.template()
+    harness.agents.script(SILENT)
+    (node,) = await harness.warm(1)
+    await harness.pass_time(100.0)
+    heartbeats = Heartbeats(harness.store, harness.clock, harness.wakeups, flush_every=1.0)
+
+    def beat() -> None:
+        if wave:
+            heartbeats.alive([node.id], heartbeats.arrived_by)
+        else:
+            heartbeats.beat(node.id)
+
+    heartbeats.beat(node.id, said=Health.DEGRADED, reason="disk")
+    for _ in range(int(outage)):
+        await harness.pass_time(1.0)
+        beat()
+    await heartbeats.flush()
+    vitals = (await harness.store.vitals([node.id]))[node.id]
+    assert (vitals.said, vitals.seen_at) == (Health.DEGRADED, harness.now)
 
 
 @with_harness

@@ -67,7 +67,7 @@ class Heartbeats:
     ) -> None:
         """Note a heartbeat. `arrived_at`: the value of `arrived_by` on arrival, if that was a while ago."""
         at = self.arrived_by if arrived_at is None else arrived_at
-        if activity is None and said is None:
+        if activity is None and said is None and node_id not in self._pending:
             self._alive.setdefault(at, {})[node_id] = None
             return
         if reason:
@@ -78,11 +78,9 @@ class Heartbeats:
 
     def alive(self, node_ids: Iterable[NodeId], arrived_at: float) -> None:
         """Note heartbeats that say nothing but that the nodes live."""
-        together = self._alive.get(arrived_at)
-        if together is None:
-            self._alive[arrived_at] = dict.fromkeys(node_ids)
-        else:
-            together.update(dict.fromkeys(node_ids))
+        together = self._alive.setdefault(arrived_at, {})
+        together.update(dict.fromkeys(node_ids))
+        self._carry(arrived_at, together)
 
     async def run(self) -> None:
         """Tell the time by pulses, and write after each what came before it."""
@@ -135,6 +133,14 @@ class Heartbeats:
         self._alive = {}
         for node_id, at in newest.items():
             self._alive.setdefault(at, {})[node_id] = None
+        for at, node_ids in self._alive.items():
+            self._carry(at, node_ids)
+
+    def _carry(self, at: float, living: dict[NodeId, object]) -> None:
+        """Give what nodes said, and isn't written yet, the time of their later beats."""
+        for node_id in self._pending.keys() & living.keys():
+            del living[node_id]
+            self._pending[node_id] = _newer(self._pending[node_id], Beat(node_id, at))
 
     def _health_changed(self, written: Mapping[NodeId, Beat]) -> bool:
         """Return whether a node reports another health than before. Only a hint: what is forgotten is news

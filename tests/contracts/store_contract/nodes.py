@@ -7,6 +7,7 @@ import pytest
 from muster.domain import node as lifecycle
 from muster.domain import operation as operations
 from muster.domain.errors import Conflict, IllegalTransition, InvalidRequest, LeaseLost, NotFound
+from muster.domain.health import Health
 from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
@@ -346,6 +347,15 @@ class NodeContract:
         assert await store.last_seen([first.id, second.id]) == {first.id: 41.0, second.id: 40.0}
         assert (await store.vitals([first.id]))[first.id].activity == 7
         assert await store.node(first.id) == first
+
+    async def test_what_a_node_said_outlives_a_later_beat_of_the_same_call(self, store: Store) -> None:
+        records = Records(store)
+        (node,) = await records.created(await records.leased(), 1)
+        await store.record_beats([], {30.0: {node.id: None}})
+        telling = Beat(node.id, 40.0, 7, Health.DEGRADED, "slow")
+        await store.record_beats([telling], {41.0: {node.id: None}})
+        vitals = (await store.vitals([node.id]))[node.id]
+        assert (vitals.seen_at, vitals.said, vitals.activity) == (41.0, Health.DEGRADED, 7)
 
     async def test_a_garbled_cursor_is_refused(self, store: Store) -> None:
         records = Records(store)

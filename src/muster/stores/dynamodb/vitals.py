@@ -328,7 +328,9 @@ class Beats:
         newest: dict[NodeId, Beat] = {}
         for at in sorted(alive):
             newest.update((node_id, Beat(node_id, at)) for node_id in alive[at])
-        newest.update((beat.node_id, beat) for beat in beats)
+        for beat in beats:
+            seen = newest.get(beat.node_id, beat).seen_at
+            newest[beat.node_id] = beat._replace(seen_at=max(seen, beat.seen_at))
         due = [beat for beat in newest.values() if self._due(beat)]
         await self._liveness.record(due)
         if len(self._written) > REMEMBERED:

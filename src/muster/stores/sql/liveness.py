@@ -199,12 +199,7 @@ def forget(tx: Tx, node_id: NodeId) -> None:
 def record(tx: Tx, beats: Sequence[Beat], alive: Alive = NOBODY) -> None:
     telling = [beat for beat in beats if beat.activity is not None or beat.said is not None]
     plain = [beat for beat in beats if beat.activity is None and beat.said is None]
-    if tx.locks.alone:
-        _record_alone(tx, plain, alive)
-    else:
-        plain += [Beat(node_id, at) for at, node_ids in alive.items() for node_id in node_ids]
-        for some in _parts(plain):
-            _record_plain(tx, some)
+    # First what nodes said: after a later beat of the same node it would be old.
     for some in _parts(telling):
         params = _numbered(some)
         for number, beat in enumerate(some):
@@ -212,6 +207,12 @@ def record(tx: Tx, beats: Sequence[Beat], alive: Alive = NOBODY) -> None:
             params[f"said{number}"] = None if beat.said is None else beat.said.value
             params[f"reason{number}"] = beat.reason
         tx.change(_telling_beat(len(some), tx.locks.share and f"{tx.locks.share} OF n"), params)
+    if tx.locks.alone:
+        _record_alone(tx, plain, alive)
+        return
+    plain += [Beat(node_id, at) for at, node_ids in alive.items() for node_id in node_ids]
+    for some in _parts(plain):
+        _record_plain(tx, some)
 
 
 def _record_plain(tx: Tx, beats: Sequence[Beat]) -> None:
