@@ -318,6 +318,8 @@ class AccessContract:
             await store.reserve(late, cap=9, total_cap=9, fence=operation.fence)
         assert await store.launch_by_token(late.token) is None
         assert (await store.usage("web")).total == 1
+        with pytest.raises(Paused):  # it makes no room for what may not start
+            await store.reserve(late, cap=1, total_cap=1, fence=operation.fence)
         again = await store.reserve(early, cap=9, total_cap=9, fence=operation.fence)
         assert again == early, "it was reserved before the pause"
         await access.pause(paused, paused=False, now=2.0)

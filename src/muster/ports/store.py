@@ -244,7 +244,7 @@ class Store(Protocol):
         A node is given to one caller only, whatever the concurrency. It must fit (`matching.fits`): idle,
         right kind, unexpired, not draining, last seen at or after `seen_since`. Nodes that last served the
         same owner come first, then those idle for the shortest time. Fewer than asked for is not an error.
-        Raises Paused, and takes nothing, if the template was paused before the call.
+        Takes nothing if the template was paused before the call, and raises Paused if there is an idle node.
         """
         ...
 

@@ -79,10 +79,14 @@ class Claims:
         # An empty pool is no reason to wait for its queue.
         wanted = [ask for ask in asks if ask.bindings]
         group = _Group(self, demand, wanted)
-        if wanted and await self.idle(demand.template, 1):
-            await group.from_queue()
-            if group.wanted:
-                await group.from_index()
+        try:
+            if wanted and await self.idle(demand.template, 1):
+                await group.from_queue()
+                if group.wanted:
+                    await group.from_index()
+        except Paused as paused:
+            # Those that have nodes by then asked before the pause.
+            return [group.end(ask) or paused for ask in asks]
         return [group.end(ask) for ask in asks]
 
     async def count(self, demand: Demand, *, seen_since: float, now: float) -> int:

@@ -62,6 +62,9 @@ class Launches:
             keys.launch(launch.id), {**_item(launch), "made": 0}, where=ABSENT, refused=lambda _i: _There()
         )
         write.put(keys.launch_token(launch.token), {"launch": launch.id})
+        # Before the caps: a paused template has no use for room.
+        for pause in keys.pauses(launch.template):
+            write.check(pause, ABSENT, {}, lambda _item: Paused(launch.template))
         counters.take(
             write,
             launch.template,
@@ -70,8 +73,6 @@ class Launches:
             cap=cap,
             total_cap=total_cap,
         )
-        for pause in keys.pauses(launch.template):
-            write.check(pause, ABSENT, {}, lambda _item: Paused(launch.template))
         _log(write, None, launch, at=launch.created_at)
         try:
             await self._feed.commit(write)
