@@ -77,7 +77,7 @@ def at_once(works: Sequence[Callable[[Part], T]], pipeline: Pipeline) -> list[T]
     """
     turns = [_Turn(work, pipeline) for work in works]
     going = [turn for turn in turns if turn.go_on()]
-    _answer(going, pipeline.end())
+    _answer(turns, pipeline.end())
     for turn in going:
         turn.part.over = True
         turn.go_on()
@@ -90,11 +90,12 @@ def side_by_side(works: Sequence[Callable[[Part], T]], pipeline: Pipeline) -> li
     turns = [_Turn(work, pipeline) for work in works]
     going = [turn for turn in turns if turn.go_on()]
     while going:
-        _answer(going, pipeline.answers())
+        _answer(turns, pipeline.answers())
         going = [turn for turn in going if turn.go_on()]
     return [turn.value for turn in turns]
 
 
-def _answer(going: Sequence[_Turn], answers: list[PGresult]) -> None:
-    for turn in going:
+def _answer(turns: Sequence[_Turn], answers: list[PGresult]) -> None:
+    """Give each function its answers. One that ended meanwhile may have some, too."""
+    for turn in turns:
         turn.answers, answers = turn.part.taken(answers)
