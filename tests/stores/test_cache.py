@@ -300,6 +300,31 @@ async def test_lists_of_what_has_ended_and_longer_lists_than_memory_takes_are_no
     assert replica.calls == ["nodes", "nodes"]
 
 
+async def test_a_list_that_commits_make_longer_than_memory_takes_is_not_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "NODES_MOST", 2)
+    replica = world.replica(alone=True)
+    records = Records(replica.store)
+    asked: dict[str, Any] = {"states": (NodeState.IDLE,), "template": None, "after": None, "limit": 9}
+    for count in (1, 2, 3):
+        await replica.store.nodes(**asked)
+        await records.idle(1)
+        replica.calls.clear()
+        assert len((await replica.store.nodes(**asked)).items) == count
+        assert ("nodes" in replica.calls) is (count > 2)
+
+
+async def test_a_list_that_is_asked_for_outlives_those_that_were_asked_for_once(world: World) -> None:
+    replica = world.replica(alone=True)
+    await Records(world.store).idle(1)
+    replica.calls.clear()
+    for number in range(LISTS_MOST + 1):
+        for template in (None, f"template-{number}"):
+            await replica.store.nodes(states=(NodeState.IDLE,), template=template, after=None, limit=9)
+    assert replica.calls.count("nodes") == 1 + LISTS_MOST + 1
+
+
 async def test_on_a_shared_store_lists_are_read_each_time(world: World) -> None:
     replica = world.replica(alone=False)
     for _ in range(2):

@@ -18,8 +18,9 @@ _ID = attrgetter("id")
 
 
 class NodeLists:
-    """`most`: how many lists are kept, the oldest dropped first. `longest`: how many nodes of each. `shared`
-    returns the node under which the replica knows a record that was read, so that each is kept once."""
+    """`most`: how many lists are kept: those that were asked for last. `longest`: how many nodes of each.
+    `shared` returns the node under which the replica knows a record that was read, so that each is kept
+    once."""
 
     def __init__(self, shared: Callable[[Node], Node], *, most: int, longest: int) -> None:
         self._shared = shared
@@ -39,30 +40,40 @@ class NodeLists:
     ) -> Page[Node]:
         asked = tuple(states), template
         start = "" if after is None else cursors.decode(_KIND, after, str)[0]
-        known = self._lists.get(asked)
-        found = None if known is None else known.page(start, limit)
-        if found is not None:
-            return found
+        known = self._lists.pop(asked, None)
+        if known is not None:
+            self._lists[asked] = known  # the last to be dropped
+            found = known.page(start, limit)
+            if found is not None:
+                return found
         changes = self._changes
         page = await read()
         # What has ended is only ever read for a caller, and there is no end of it.
         if changes == self._changes and NodeState.TERMINATED not in states:
             page = Page(items=tuple(map(self._shared, page.items)), next=page.next)
-            self._list(asked).extend(start, page, self._longest)
+            known = self._lists.get(asked)
+            if known is None:
+                known = self._begun(asked, start)
+            if known is not None:
+                known.extend(start, page, self._longest)
         return page
 
-    def _list(self, asked: tuple[tuple[NodeState, ...], str | None]) -> "_List":
-        if asked not in self._lists:
-            while len(self._lists) >= self._most:
-                del self._lists[next(iter(self._lists))]
-            self._lists[asked] = _List(*asked)
+    def _begun(self, asked: tuple[tuple[NodeState, ...], str | None], start: str) -> "_List | None":
+        """Return a new list in the place of the one that was not asked for the longest. None: it can't begin
+        with this page."""
+        if start:
+            return None
+        while len(self._lists) >= self._most:
+            del self._lists[next(iter(self._lists))]
+        self._lists[asked] = _List(*asked)
         return self._lists[asked]
 
     def changed(self, node: Node) -> None:
         """Note a node as a commit left it."""
         self._changes += 1
-        for each in self._lists.values():
-            each.changed(node)
+        for asked, each in tuple(self._lists.items()):
+            if each.changed(node) > self._longest:
+                del self._lists[asked]
 
     def clear(self) -> None:
         self._changes += 1
@@ -103,11 +114,13 @@ class _List:
         self._known_to = None if page.next is None else page.items[-1].id
         self._goes_on = page.next is not None
 
-    def changed(self, node: Node) -> None:
+    def changed(self, node: Node) -> int:
+        """Return how many nodes the list has then."""
         if self._known_to is not None and node.id > self._known_to:
             self._goes_on = False
-            return
+            return len(self._items)
         place = bisect_left(self._items, node.id, key=_ID)
         there = place < len(self._items) and self._items[place].id == node.id
         wanted = node.state in self._states and self._template in (None, node.template)
         self._items[place : place + there] = [node] if wanted else []
+        return len(self._items)
