@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -62,6 +63,7 @@ async def empty() -> AsyncIterator[tuple[int, Child]]:
 
 async def main() -> None:
     told()
+    logging.getLogger("uvicorn.error").disabled = True  # the end cuts its streams off
     with bind("127.0.0.1", 0) as listener:
         server = HttpServer(cast("Api", Empty()), HttpProtocol)
         loop = asyncio.get_running_loop()
