@@ -102,7 +102,6 @@ class PoolKeeper:
             for node in draining:
                 reason = node.reason or Reason.OPERATOR
                 await self._try(nodes.condemn(node, now=now, reason=reason, detail="draining"))
-            # An unchanged page stays the same object, which is quickly compared.
             staying = tuple(node for node in page.items if not node.drain) if draining else page.items
             counted = counted + staying if counted else staying
         return counted
