@@ -126,7 +126,7 @@ class Beat(NamedTuple):
 
 Alive = Mapping[float, Mapping[NodeId, object]]
 """Nodes that said only that they live, by the time of their beat."""
-NOBODY: Alive = {}
+NO_NODES: Alive = {}
 
 
 LASTING = "lasting/"
@@ -337,7 +337,7 @@ class Store(Protocol):
     # --- liveness ---------------------------------------------------------------------------------
 
     @writes
-    async def record_beats(self, beats: Sequence[Beat], alive: Alive = NOBODY) -> None:
+    async def record_beats(self, beats: Sequence[Beat], alive: Alive = NO_NODES) -> None:
         """Store when nodes were last seen. Never touches a node's version.
 
         `alive`: nodes whose beats say nothing else, by the time of the beat. Most beats are such, so they

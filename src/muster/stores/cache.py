@@ -30,7 +30,7 @@ from muster.ports.access import AccessStore
 from muster.ports.clock import Clock
 from muster.ports.commits import Written
 from muster.ports.store import (
-    NOBODY,
+    NO_NODES,
     Alive,
     Beat,
     Cursor,
@@ -335,7 +335,7 @@ class CachedStore:
         later = {node.id: self._seen[node.id] for node in found.nodes if node.id in self._seen}
         return replace(found, seen={**found.seen, **later}) if later else found
 
-    async def record_beats(self, beats: Sequence[Beat], alive: Alive = NOBODY) -> None:
+    async def record_beats(self, beats: Sequence[Beat], alive: Alive = NO_NODES) -> None:
         try:
             await self._inner.record_beats(beats, alive)
         except StoreUnavailable:

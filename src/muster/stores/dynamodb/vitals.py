@@ -20,7 +20,7 @@ from muster.domain.ids import NodeId
 from muster.domain.lifecycle import NodeState
 from muster.domain.node import Node, NodeChange
 from muster.domain.pace import Pace
-from muster.ports.store import NOBODY, Alive, Beat
+from muster.ports.store import NO_NODES, Alive, Beat
 from muster.stores.dynamodb import keys
 from muster.stores.dynamodb.feed import Feed
 from muster.stores.dynamodb.table import Again, Table, gather_bounded
@@ -324,7 +324,7 @@ class Beats:
         self._every = every
         self._written: dict[NodeId, tuple[float, Health | None, str]] = {}
 
-    async def record(self, beats: Sequence[Beat], alive: Alive = NOBODY) -> None:
+    async def record(self, beats: Sequence[Beat], alive: Alive = NO_NODES) -> None:
         newest: dict[NodeId, Beat] = {}
         for at in sorted(alive):
             newest.update((node_id, Beat(node_id, at)) for node_id in alive[at])

@@ -12,7 +12,7 @@ from muster.domain.deadlines import CLOCK_ERROR
 from muster.domain.errors import Conflict
 from muster.domain.ids import NodeId
 from muster.domain.node import Node
-from muster.ports.store import NOBODY, Alive, Beat
+from muster.ports.store import NO_NODES, Alive, Beat
 from muster.stores.sql import statements
 from muster.stores.sql.rows import to_json
 from muster.stores.sql.tx import Params, Row, Tx, Value
@@ -196,7 +196,7 @@ def forget(tx: Tx, node_id: NodeId) -> None:
     tx.change("DELETE FROM liveness WHERE node_id = :id", {"id": node_id})
 
 
-def record(tx: Tx, beats: Sequence[Beat], alive: Alive = NOBODY) -> None:
+def record(tx: Tx, beats: Sequence[Beat], alive: Alive = NO_NODES) -> None:
     telling = [beat for beat in beats if beat.activity is not None or beat.said is not None]
     plain = [beat for beat in beats if beat.activity is None and beat.said is None]
     # First what nodes said: after a later beat of the same node it would be old.
