@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from muster.domain import node as lifecycle
 from muster.domain import operation as operations
-from muster.domain.errors import Conflict, CursorLost, InvalidRequest, LeaseLost, StoreUnavailable
+from muster.domain.errors import Conflict, CursorLost, InvalidRequest, LeaseLost, Paused, StoreUnavailable
 from muster.domain.health import Health
 from muster.domain.ids import AssignmentId, NodeId
 from muster.domain.lifecycle import NodeState
@@ -36,6 +36,7 @@ from muster.stores.dynamodb import (
     schema,
 )
 from muster.stores.dynamodb import aws_client as wiring
+from muster.stores.dynamodb import claims as claiming
 from muster.stores.dynamodb.aws_client import (
     CONNECTIONS,
     READ_SECONDS,
@@ -519,6 +520,29 @@ async def test_a_node_that_suits_another_request_is_left_in_the_queue_for_it(
     assert len(await records.claim(await records.leased(), 2)) == 1
     assert await left(aws, url, store) == 1
     assert (await store.node(served.id)).state is NodeState.IDLE
+
+
+async def test_a_pause_amid_claims_that_wait_together_takes_back_none_that_was_made(
+    aws: AwsClient, store: DynamoStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = Records(store)
+    await records.idle(4)
+    await aws.sqs("purge_queue", QueueUrl=await sent(aws))
+    demanded = [await records.leased() for _ in range(2)]
+    take = claiming._Group._take
+
+    async def take_and_pause(group: claiming._Group, some: Any) -> Any:
+        taken = await take(group, some)
+        if taken:
+            await store.access.pause("web", paused=True, now=1.0)
+        return taken
+
+    monkeypatch.setattr(claiming, "LOOKED_AT_ONCE", 2)
+    monkeypatch.setattr(claiming._Group, "_take", take_and_pause)
+    ends = await asyncio.gather(*(records.claim(each, 2) for each in demanded), return_exceptions=True)
+    served, refused = ends
+    assert not isinstance(served, BaseException) and len(served) == 2
+    assert isinstance(refused, Paused)
 
 
 async def test_claims_that_wait_together_share_their_calls_and_get_each_their_own(
